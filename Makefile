@@ -89,7 +89,7 @@ test-keras: .venv-keras/installed
 	@touch $@
 
 test-minilm: .venv-minilm/installed
-	.venv-minilm/bin/python -m pytest -rs tests/huggingface/test_minilm.py
+	.venv-minilm/bin/python -m pytest -rs tests/formats/huggingface/test_minilm.py
 
 .venv-minilm/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-minilm

@@ -19,7 +19,7 @@ from command import add_threads, exit_code_of, make_parser, positive
 from results import Results, line
 
 from clearhead import api
-from clearhead.data.lines import read_lines
+from clearhead.data.reading.lines import read_lines
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 SEARCHES = {"greedy": 1, "beam 5": 5}

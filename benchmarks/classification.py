@@ -30,8 +30,8 @@ from command import exit_code_of, has_data, make_parser, positive, whole
 from results import Results, print_results
 
 from clearhead import api
-from clearhead.data.labelled import Labelled
-from clearhead.data.parts import read_examples
+from clearhead.data.reading.labelled import Labelled
+from clearhead.data.reading.parts import read_examples
 from clearhead.settings import RunConfig, read_config
 
 CLAIMED = {"trec": "trec", "japanese-vowels": "vowels"}

@@ -34,7 +34,7 @@ from results import Results, line
 
 from clearhead.data.batches import SubwordSampling, batch_order, epoch_batches
 from clearhead.data.corpus import Corpus, build_corpus
-from clearhead.data.parts import DataPart
+from clearhead.data.reading.parts import DataPart
 from clearhead.errors import ClearheadError
 from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import learn_tokenizer, load_tokenizer

@@ -31,9 +31,9 @@ from command import add_threads, exit_code_of, log, make_parser
 from results import Results, print_results
 
 from clearhead import api
-from clearhead.data.lines import read_lines
-from clearhead.data.phrasebook import AlignedPair, phrasebook
-from clearhead.data.readers import read_pairs
+from clearhead.data.reading.lines import read_lines
+from clearhead.data.reading.pairs import read_pairs
+from clearhead.data.reading.phrasebook import AlignedPair, phrasebook
 from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError

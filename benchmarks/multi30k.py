@@ -20,7 +20,7 @@ from command import exit_code_of, has_data, make_parser
 from results import Results, figure, line
 
 from clearhead import api
-from clearhead.data.readers import read_pairs
+from clearhead.data.reading.pairs import read_pairs
 from clearhead.device import set_up_torch
 from clearhead.errors import ConfigError
 from clearhead.evaluation.scores import Measure, score_translations

@@ -30,7 +30,7 @@ from typing import Any
 
 from claims import CLAIMS
 
-from clearhead.files import write_bytes
+from clearhead.folder.files import write_bytes
 
 FOLDER = Path(__file__).parent / "results"
 KEYS = (

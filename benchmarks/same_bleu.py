@@ -24,10 +24,10 @@ from results import Results, line
 
 from clearhead import api
 from clearhead.api.exporting import export_model
-from clearhead.checkpoint.folder import read_model_folder
-from clearhead.data.lines import read_lines
+from clearhead.data.reading.lines import read_lines
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.scores import bleu_and_chrf
+from clearhead.folder.model_folder import read_model_folder
 
 KINDS = (
     *(("torch", "float32"), ("ctranslate2", "float32"), ("auto", "")),

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from clearhead import api
-from clearhead.data.phrasebook import phrasebook
+from clearhead.data.reading.phrasebook import phrasebook
 from clearhead.device import keep_freed_memory
 from clearhead.errors import ClearheadError
 from clearhead.evaluation.scores import bleu_and_chrf

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from clearhead.data.phrasebook import AlignedPair
+from clearhead.data.reading.phrasebook import AlignedPair
 
 T = TypeVar("T")
 

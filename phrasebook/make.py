@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from clearhead.data.phrasebook import LANGUAGE_PAIRS, AlignedPair, Phrasebook, data_file
-from clearhead.files import write_bytes
+from clearhead.data.reading.phrasebook import LANGUAGE_PAIRS, AlignedPair, Phrasebook, data_file
+from clearhead.folder.files import write_bytes
 from phrasebook.de_en import rules as de_en
 from phrasebook.en_es import rules as en_es
 from phrasebook.grammar import Dice

@@ -17,21 +17,9 @@ SOURCE = Path(clearhead.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
-    *(
-        "terminal",
-        "errors",
-        "files",
-        "manifest",
-        "ranks",
-        "sharding",
-        "device",
-        "settings",
-        "tokenizer",
-        "checkpoint",
-    ),
-    *("exports", "data", "model", "losses", "training", "decoding", "evaluation", "tasks"),
-    "inspect",
-    *("ctranslate2", "onnx", "huggingface", "api", "__init__", "cli", "__main__"),
+    *("terminal", "errors", "ranks", "sharding", "device", "settings", "tokenizer", "folder"),
+    *("data", "model", "losses", "training", "decoding", "evaluation", "tasks", "inspect"),
+    *("formats", "api", "__init__", "cli", "__main__"),
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""
 
@@ -138,9 +126,14 @@ PACKAGES = sorted(
 @pytest.mark.parametrize(
     "module",
     [
-        *("clearhead", "clearhead.errors", "clearhead.files", "clearhead.data.readers"),
-        *("clearhead.data.labelled", "clearhead.data.feature_sequences"),
-        *("clearhead.decoding.engine", "clearhead.ctranslate2.engine"),
+        *(
+            "clearhead",
+            "clearhead.errors",
+            "clearhead.folder.files",
+            "clearhead.data.reading.pairs",
+        ),
+        *("clearhead.data.reading.labelled", "clearhead.data.reading.feature_sequences"),
+        *("clearhead.decoding.engine", "clearhead.formats.ctranslate2.engine"),
         *PACKAGES,
     ],
 )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.checkpoint.folder import JOINT_TOKENIZER, WEIGHTS, write_model_folder
 from clearhead.cli import COMMANDS
+from clearhead.folder.model_folder import JOINT_TOKENIZER, WEIGHTS, write_model_folder
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import WordTokenizer
 
@@ -72,7 +72,7 @@ def test_a_model_folder_is_read_without_what_computes(tmp_path: Path) -> None:
     write_model_folder(tmp_path, RunConfig(), {JOINT_TOKENIZER: words})
     (tmp_path / WEIGHTS).touch()
     modules = loaded_by(
-        "from clearhead.checkpoint.folder import read_model_folder, read_tokenizers\n"
+        "from clearhead.folder.model_folder import read_model_folder, read_tokenizers\n"
         f"found = read_model_folder({str(tmp_path)!r})\n"
         "source, target = read_tokenizers(found.path, found.config)\n"
         "assert source.encode_batch(['few words']) == target.encode_batch(['few words'])"

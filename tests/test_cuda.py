@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from clearhead import api
 from clearhead.api.preparation import prepare
-from clearhead.checkpoint.tensors import parameters_of, read_tensors
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.logits import best_tokens, log_normaliser
@@ -25,6 +24,7 @@ from clearhead.decoding.products import bfloat16_product, choose_product, plain_
 from clearhead.decoding.torch_engine import ClassifierEngine, TorchEngine
 from clearhead.device import explain_full_memory, set_up_torch
 from clearhead.errors import ClearheadError
+from clearhead.folder.tensors import parameters_of, read_tensors
 from clearhead.inspect.recording import record_classification, record_translation
 from clearhead.model.dropout import DroppedReLU
 from clearhead.model.transformer import EncoderDecoder

@@ -8,12 +8,12 @@ from typing import Any, Literal, cast
 import torch
 
 from clearhead import api
-from clearhead.checkpoint.folder import WEIGHTS, write_model_folder
-from clearhead.checkpoint.tensors import parameters_of, write_tensors
 from clearhead.data.batches import Batch as OwnBatch
 from clearhead.data.batches import collate
 from clearhead.data.preparation import TranslationData
 from clearhead.device import set_up_torch
+from clearhead.folder.model_folder import WEIGHTS, write_model_folder
+from clearhead.folder.tensors import parameters_of, write_tensors
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from clearhead.data.readers import Pair
+    from clearhead.data.reading.pairs import Pair
     from clearhead.settings import RunConfig
     from clearhead.tokenizer import Tokenizer
 
@@ -153,7 +153,7 @@ def prepare_workload(config: RunConfig, folder: Path) -> Workload:
     Raises:
         DataError: a file is missing or damaged.
     """
-    from clearhead.data.readers import read_pairs
+    from clearhead.data.reading.pairs import read_pairs
     from clearhead.tokenizer import learn_tokenizer
 
     training = list(read_pairs(config.data.train))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import clearhead
 from clearhead import api
-from clearhead.data.readers import read_pairs
+from clearhead.data.reading.pairs import read_pairs
 from clearhead.device import keep_freed_memory
 from clearhead.settings import read_config
 from clearhead.training.events import Event, Progress

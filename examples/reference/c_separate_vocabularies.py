@@ -17,7 +17,7 @@ from pathlib import Path
 
 import clearhead
 from clearhead import api
-from clearhead.data.readers import read_pairs
+from clearhead.data.reading.pairs import read_pairs
 from clearhead.device import keep_freed_memory
 from clearhead.inspect.record import Array, Record
 from clearhead.settings import read_config

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import clearhead
 from clearhead import api
-from clearhead.data.readers import read_pairs
+from clearhead.data.reading.pairs import read_pairs
 from clearhead.device import keep_freed_memory, short_waits
 from clearhead.settings import ModelConfig, RunConfig, read_config
 from clearhead.training.display import choose_display

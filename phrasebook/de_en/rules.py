@@ -6,7 +6,7 @@ place, T a time, N a noun phrase, A and B two clauses.
 
 from __future__ import annotations
 
-from clearhead.data.phrasebook import AlignedPair
+from clearhead.data.reading.phrasebook import AlignedPair
 from phrasebook.de_en.lexicon import (
     ADJECTIVES,
     ASK,

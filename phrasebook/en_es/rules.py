@@ -6,7 +6,7 @@ place or a time, T a time, N a noun phrase.
 
 from __future__ import annotations
 
-from clearhead.data.phrasebook import AlignedPair
+from clearhead.data.reading.phrasebook import AlignedPair
 from phrasebook.en_es.lexicon import (
     ACTIONS,
     BARE,

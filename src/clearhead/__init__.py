@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clearhead.decoding.engine import Hypothesis
     from clearhead.errors import ClearheadError
     from clearhead.evaluation.evaluate import Report
-    from clearhead.huggingface.reading import import_model
+    from clearhead.formats.huggingface.reading import import_model
     from clearhead.inspect.explanation import Explanation, explain
     from clearhead.inspect.record import Record
     from clearhead.inspect.recording import record
@@ -57,7 +57,7 @@ _WHERE = {
     "dry_run": "api.training",
     "explain": "inspect.explanation",
     "export_model": "api.exporting",
-    "import_model": "huggingface.reading",
+    "import_model": "formats.huggingface.reading",
     "load": "api.loading",
     "record": "inspect.recording",
     "train": "api.training",

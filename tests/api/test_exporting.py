@@ -21,7 +21,7 @@ from clearhead.api.text_classifier import TextClassifier
 from clearhead.api.training import train
 from clearhead.cli import export
 from clearhead.errors import DISK_ERRORS, ExportError
-from clearhead.exports import DESCRIPTION
+from clearhead.folder.exports import DESCRIPTION
 from clearhead.model.build import build_model
 from clearhead.settings.declare import Runs
 from clearhead.training.events import Note, RunEnded

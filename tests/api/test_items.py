@@ -11,7 +11,7 @@ import pytest
 
 from clearhead import api
 from clearhead.api.classifier import items_of, texts_of
-from clearhead.data.labelled import Labelled
+from clearhead.data.reading.labelled import Labelled
 from clearhead.errors import DataError
 from model_folders import write_models
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from clearhead import api
 from clearhead.api.preparation import EncodingProgress, prepare
 from clearhead.data import corpus as writer
-from clearhead.data import parts as parts_module
-from clearhead.data.parts import DataPart, Parts, parts_of
 from clearhead.data.preparation import learn_tokenizers
-from clearhead.data.readers import read_pairs
+from clearhead.data.reading import parts as parts_module
+from clearhead.data.reading.pairs import read_pairs
+from clearhead.data.reading.parts import DataPart, Parts, parts_of
 from clearhead.errors import ConfigError, DataError
 from clearhead.settings import DataConfig, ModelConfig, RunConfig, TokenizerConfig
 from clearhead.tokenizer import WordTokenizer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clearhead import api
-from clearhead.data.text_style import TextStyles
+from clearhead.data.judging.text_style import TextStyles
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError
 from clearhead.settings import config_from
 from fake_translator import run

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.checkpoint.tensors import read_digest
 from clearhead.errors import ModelFolderError
+from clearhead.folder.tensors import read_digest
 from clearhead.settings import RunConfig
 from fake_translator import run
 from model_folders import write_models
@@ -124,7 +124,7 @@ def test_a_run_killed_after_any_file_leaves_no_weights_with_the_scores_of_others
         digests = {path.name: read_digest(path) for path in files}
         return {**digests, "scores": (folder / "scores.json").read_text()}
 
-    monkeypatch.setattr("clearhead.files.os.replace", counted)
+    monkeypatch.setattr("clearhead.folder.files.os.replace", counted)
     last = -1
     api.train(short("through"))
     expected = kept(short("through"))

@@ -33,7 +33,7 @@ from clearhead.api.text_classifier import SETTINGS, config_for
 from clearhead.api.training import train
 from clearhead.data.trainable import NO_REGRESSION
 from clearhead.errors import ClearheadError, ConfigError, DataError, InputError, TrainingError
-from clearhead.files import read_json
+from clearhead.folder.files import read_json
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.events import RunEnded

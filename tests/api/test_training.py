@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from clearhead import api, device
 from clearhead.api.exporting import export_model
-from clearhead.checkpoint.tensors import read_tensors, write_tensors
-from clearhead.data.report import DataReport
+from clearhead.data.judging.report import DataReport
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import DataError, ExportError, ModelFolderError, TrainingError
+from clearhead.folder.tensors import read_tensors, write_tensors
 from clearhead.settings import (
     DropoutConfig,
     EvaluationConfig,

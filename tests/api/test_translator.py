@@ -14,8 +14,8 @@ import torch
 import clearhead
 from clearhead import api
 from clearhead.api import Translator
-from clearhead.data.parts import Parts, parts_of
 from clearhead.data.preparation import learn_tokenizers, prepare_pairs
+from clearhead.data.reading.parts import Parts, parts_of
 from clearhead.decoding import torch_engine
 from clearhead.errors import ConfigError, DataError, SearchError
 from clearhead.settings import DataConfig, Learned, ModelConfig, RunConfig, SearchConfig

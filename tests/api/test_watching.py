@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.checkpoint.tensors import WEIGHTS, read_tensors
+from clearhead.folder.tensors import WEIGHTS, read_tensors
 from clearhead.inspect.attention_watch import watched
 from clearhead.inspect.record import Record
 from clearhead.inspect.recording import record

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from clearhead.data.readers import Pair
+from clearhead.data.reading.pairs import Pair
 from clearhead.settings import ModelConfig
 from clearhead.tokenizer import load_tokenizer
 from scripts import ROOT

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.data.readers import read_pairs
+from clearhead.data.reading.pairs import read_pairs
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.importance import head_importance

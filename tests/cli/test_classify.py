@@ -20,8 +20,8 @@ import pytest
 
 from clearhead.api import loading
 from clearhead.cli.streams import DELAY_S, INTERVAL_S, Counter
+from clearhead.data.judging.text_style import TEXT_STYLE, TextStyle, TextStyles
 from clearhead.data.normaliser import Normaliser
-from clearhead.data.text_style import TEXT_STYLE, TextStyle, TextStyles
 from clearhead.errors import DataError
 from fake_translator import run
 from model_folders import (

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.checkpoint.tensors import read_tensors
-from clearhead.data.phrasebook import phrasebook
+from clearhead.data.reading.phrasebook import phrasebook
+from clearhead.folder.tensors import read_tensors
 from fake_translator import run
 
 pytestmark = pytest.mark.slow

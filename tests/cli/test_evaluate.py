@@ -18,9 +18,9 @@ import torch
 from PIL import Image
 
 from clearhead import api
-from clearhead.checkpoint.folder import read_folder_config
 from clearhead.cli import failures
 from clearhead.errors import DataError
+from clearhead.folder.model_folder import read_folder_config
 from clearhead.settings import RunConfig
 from fake_translator import Backwards, run
 from model_folders import (
@@ -85,7 +85,7 @@ def translators(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backwards]:
     load = "clearhead.api.loading.load_translator"
     monkeypatch.setattr(load, lambda folder, **choices: found[str(folder)])
     monkeypatch.setattr(
-        "clearhead.checkpoint.folder.read_model_folder", lambda folder: found[str(folder)]
+        "clearhead.folder.model_folder.read_model_folder", lambda folder: found[str(folder)]
     )
     return found
 

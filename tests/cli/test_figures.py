@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.checkpoint.folder import read_model_folder
+from clearhead.folder.model_folder import read_model_folder
 from clearhead.inspect import explanation
 from clearhead.inspect.attention_watch import small
 from clearhead.inspect.drawing import DARK

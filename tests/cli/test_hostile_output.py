@@ -19,8 +19,8 @@ import pytest
 
 from clearhead.api import loading
 from clearhead.cli import main
-from clearhead.data.tables import CONTROL
-from clearhead.manifest import sealed
+from clearhead.data.reading.tables import CONTROL
+from clearhead.folder.manifest import sealed
 from clearhead.terminal import REPLACEMENT, UNSAFE, filtered
 from clearhead.training.display import displays
 from clearhead.training.events import Note

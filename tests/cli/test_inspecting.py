@@ -15,9 +15,9 @@ import torch
 import clearhead
 from clearhead.api.classifier import Classifier
 from clearhead.api.exporting import export_model
-from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.formats.ctranslate2.engine import CTranslate2Engine
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY
 from clearhead.inspect.study import measured_belief
 from clearhead.inspect.subject import Subject
@@ -224,7 +224,7 @@ def test_heads_are_replaced_by_their_mean(models: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / FOLDER, other / FOLDER)
     with pytest.raises(ModelFolderError, match="other weights"):
         clearhead.load(other, ablate="encoder.1.self.1", ablate_by="mean")
-    from clearhead.checkpoint.folder import read_model_folder
+    from clearhead.folder.model_folder import read_model_folder
     from clearhead.inspect.findings import write_means
 
     for shape in ((1, 4), (2, 3)):

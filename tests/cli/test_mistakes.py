@@ -23,7 +23,7 @@ from typing import NamedTuple
 import pytest
 
 from clearhead.cli.streams import BLOCK_LINES
-from clearhead.data.phrasebook import phrasebook_pairs
+from clearhead.data.reading.phrasebook import phrasebook_pairs
 from fake_translator import run
 from model_folders import TEXTS, TRUTH, labelled, write_models
 

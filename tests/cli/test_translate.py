@@ -22,7 +22,7 @@ from clearhead.api import loading, train
 from clearhead.cli import streams
 from clearhead.cli.options import changed_search
 from clearhead.cli.streams import Arriving, Counter, Line, blocks, with_prefixes
-from clearhead.data.lines import read_stream
+from clearhead.data.reading.lines import read_stream
 from clearhead.errors import DataError, SearchError
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.training.display import displays

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.checkpoint.folder import read_model_folder
 from clearhead.cli.streams import count_lines, opened_output
-from clearhead.data.lines import read_lines
-from clearhead.data.parts import file_hash
+from clearhead.data.reading.lines import read_lines
+from clearhead.data.reading.parts import file_hash
 from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
+from clearhead.folder.model_folder import read_model_folder
 from clearhead.settings import RunConfig
 from clearhead.training.run_folder import forget_run, only_run_in, run_folder
 from fake_translator import run

@@ -15,9 +15,9 @@ from clearhead import api
 from clearhead.api.preparation import prepare
 from clearhead.api.start import brought_by, starting_point
 from clearhead.data.batch_ranges import expected_batches
-from clearhead.data.proposal_classification import propose_classification
-from clearhead.data.proposal_translation import propose_translation
-from clearhead.data.readers import read_pairs
+from clearhead.data.proposing.classification import propose_classification
+from clearhead.data.proposing.translation import propose_translation
+from clearhead.data.reading.pairs import read_pairs
 from clearhead.settings import read_config
 from clearhead.settings.commented import CommentedConfig
 from small_runs import small_run, write_tsv

@@ -21,8 +21,8 @@ from clearhead.data.batches import (
     largest,
 )
 from clearhead.data.corpus import Corpus, build_corpus
-from clearhead.data.parts import DataPart
 from clearhead.data.preparation import TranslationData
+from clearhead.data.reading.parts import DataPart
 from clearhead.settings import DataConfig, RunConfig, TokenizerConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, learn_tokenizer

@@ -19,13 +19,13 @@ import pytest
 
 from clearhead.data import corpus as corpus_module
 from clearhead.data.corpus import Corpus, build_corpus, remove_unused_corpora
-from clearhead.data.parts import DataPart, file_hash
-from clearhead.data.readers import Pair, read_pairs
-from clearhead.data.report import DataReport
-from clearhead.data.text_style import ExtentCounts
+from clearhead.data.judging.report import DataReport
+from clearhead.data.judging.text_style import ExtentCounts
+from clearhead.data.reading.pairs import Pair, read_pairs
+from clearhead.data.reading.parts import DataPart, file_hash
 from clearhead.errors import DataError
-from clearhead.files import open_to_append
-from clearhead.manifest import sealed
+from clearhead.folder.files import open_to_append
+from clearhead.folder.manifest import sealed
 from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
 

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 import clearhead
 from clearhead import api
 from clearhead.api.start import starting_point
-from clearhead.checkpoint.folder import FORMAT, read_folder_config
 from clearhead.data.inputs import (
     FeatureInputs,
     NGrams,
@@ -27,10 +26,11 @@ from clearhead.data.inputs import (
     TextInputs,
     hide_words,
 )
-from clearhead.data.labelled import Labelled
 from clearhead.data.normaliser import Normaliser
+from clearhead.data.reading.labelled import Labelled
 from clearhead.errors import ConfigError, DataError
-from clearhead.files import write_json
+from clearhead.folder.files import write_json
+from clearhead.folder.model_folder import FORMAT, read_folder_config
 from clearhead.model.build import build_classifier
 from clearhead.model.inputs import SpelledEmbedding
 from clearhead.model.transformer import EncoderClassifier

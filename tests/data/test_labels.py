@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clearhead.data.labels import Labels
 from clearhead.errors import DataError, ModelFolderError
-from clearhead.files import fingerprint_of, write_description
+from clearhead.folder.files import fingerprint_of, write_description
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1)
 label_sets = st.lists(st.lists(names, max_size=3))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clearhead.data.features import fill_missing
 from clearhead.data.normaliser import FARTHEST, Normaliser
+from clearhead.data.reading.features import fill_missing
 from clearhead.errors import DataError, ModelFolderError
 
 values = st.floats(-1e3, 1e3, width=32) | st.just(float("nan"))

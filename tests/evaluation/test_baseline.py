@@ -17,8 +17,8 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
-from clearhead.data.labelled import Labelled
 from clearhead.data.labels import LABELS, Labels
+from clearhead.data.reading.labelled import Labelled
 from clearhead.evaluation import baseline
 from clearhead.evaluation.baseline import (
     TOKEN,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clearhead.data.text_style import TextStyle
+from clearhead.data.judging.text_style import TextStyle
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.evaluate import Report, evaluate_translators
 from clearhead.evaluation.scores import TranslatorScores

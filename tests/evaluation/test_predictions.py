@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.labelled import Labelled, read_labelled_texts
+from clearhead.data.reading.labelled import Labelled, read_labelled_texts
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.predictions import (
     classified_examples,

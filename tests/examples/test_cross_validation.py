@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from clearhead.data.parts import read_examples
+from clearhead.data.reading.parts import read_examples
 from clearhead.settings import RunConfig, config_from
 from scripts import ROOT, load_script
 

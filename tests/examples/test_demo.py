@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clearhead.data.phrasebook import phrasebook
+from clearhead.data.reading.phrasebook import phrasebook
 from clearhead.errors import TrainingError
 from scripts import load_script
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.data.labelled import read_labelled_texts
+from clearhead.data.reading.labelled import read_labelled_texts
 from scripts import load_script
 
 prepare_trec = load_script("examples/prepare_trec.py")

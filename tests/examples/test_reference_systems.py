@@ -27,8 +27,8 @@ from torch.nn import functional as F
 
 import clearhead
 from clearhead import api
-from clearhead.data.parts import parts_of
 from clearhead.data.preparation import learn_tokenizers
+from clearhead.data.reading.parts import parts_of
 from clearhead.data.trainable import read_labelled
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.torch_engine import TorchEngine

@@ -36,13 +36,13 @@ from disk import Call, evenly, read_calls
 from run_processes import TRANSLATION, finish, helper, last_line
 from syscalls import INTERVAL, TRAINING, Fault, Layer, compiled, faults, watching
 
-from clearhead.checkpoint.folder import read_model_folder
-from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.errors import ClearheadError
-from clearhead.exports import read_export
+from clearhead.folder.exports import read_export
+from clearhead.folder.model_folder import read_model_folder
+from clearhead.folder.tensors import WEIGHTS
 
-for _name in ("clearhead.api.exporting", "clearhead.ctranslate2.engine", "clearhead.cli.init"):
-    import_module(_name)  # before a process is forked
+for _name in ("api.exporting", "formats.ctranslate2.engine", "cli.init"):
+    import_module(f"clearhead.{_name}")  # before a process is forked
 
 ADVICE = {
     "ENOSPC": "free some space",

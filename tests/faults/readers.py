@@ -85,7 +85,7 @@ def write_pairs(folder: Path) -> None:
 
 
 def read_all_pairs(folder: Path, random: Random) -> None:
-    from clearhead.data.readers import read_pairs
+    from clearhead.data.reading.pairs import read_pairs
 
     names = random.choice((("a.en", "a.de"), ("a.tsv",), ("a.jsonl",)))
     list(read_pairs([str(folder / name) for name in names]))
@@ -100,7 +100,7 @@ def write_labelled(folder: Path) -> None:
 
 
 def read_labelled(folder: Path, random: Random) -> None:
-    from clearhead.data.labelled import read_labelled_texts
+    from clearhead.data.reading.labelled import read_labelled_texts
 
     name = random.choice(("a.tsv", "a.csv", "a.jsonl"))
     list(read_labelled_texts(str(folder / name), multi_label=random.random() < 0.3))
@@ -125,7 +125,7 @@ def write_features(folder: Path) -> None:
 
 
 def read_features(folder: Path, random: Random) -> None:
-    from clearhead.data.feature_sequences import read_feature_sequences
+    from clearhead.data.reading.feature_sequences import read_feature_sequences
 
     name = random.choice(("a.csv", "a.ts", "b.ts", "a.npz", "b.npz", "a.npy", "arrays"))
     labelled = name != "a.npy" and random.random() < 0.7
@@ -144,7 +144,7 @@ def write_model_folders(folder: Path) -> None:
 
 def list_all(folder: Path) -> None:
     """Let the manifest of a model folder have all its files."""
-    from clearhead.manifest import MANIFEST, VERSION, entry_of, sealed
+    from clearhead.folder.manifest import MANIFEST, VERSION, entry_of, sealed
 
     files = [path for path in folder.iterdir() if path.is_file() and path.name != MANIFEST]
     entries = {path.name: entry_of(path)._asdict() for path in files}
@@ -162,7 +162,7 @@ def fit(manifest: Path, random: Random, left: str = "", **facts: Any) -> None:
         left: the name of a file whose entry stays.
         facts: what the manifest has besides its files.
     """
-    from clearhead.manifest import entry_of, sealed
+    from clearhead.folder.manifest import entry_of, sealed
 
     if random.random() < 0.5:
         return
@@ -180,7 +180,7 @@ def fit(manifest: Path, random: Random, left: str = "", **facts: Any) -> None:
 def read_model(folder: Path, random: Random) -> None:
     from clearhead import api
     from clearhead.api.start import brought_by, starting_point
-    from clearhead.manifest import MANIFEST
+    from clearhead.folder.manifest import MANIFEST
     from clearhead.settings import SearchConfig, config_from
 
     name = random.choice(("translator", "texts", "several", "features"))
@@ -216,7 +216,7 @@ EXPECTED = [[3, 4], [7], [10, 11, 12]]
 
 def _encode(folder: Path) -> Any:
     from clearhead.data.corpus import build_corpus
-    from clearhead.data.parts import DataPart
+    from clearhead.data.reading.parts import DataPart
     from clearhead.settings import DataConfig
     from clearhead.tokenizer import WordTokenizer
 
@@ -260,10 +260,10 @@ def write_exported(folder: Path) -> None:
 
 def read_exported(folder: Path, random: Random) -> None:
     from clearhead import api
-    from clearhead.checkpoint.folder import read_model_folder
     from clearhead.errors import ClearheadError
-    from clearhead.exports import DESCRIPTION, origin_of
-    from clearhead.manifest import MANIFEST
+    from clearhead.folder.exports import DESCRIPTION, origin_of
+    from clearhead.folder.manifest import MANIFEST
+    from clearhead.folder.model_folder import read_model_folder
 
     path, facts = folder / "model", {}
     fit(path / MANIFEST, random)

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import torch
 
-from clearhead.checkpoint.tensors import SHARDS, STATE, WEIGHTS, read_tensors
 from clearhead.cli import main
+from clearhead.folder.tensors import SHARDS, STATE, WEIGHTS, read_tensors
 
 ROOT = Path(__file__).parents[2]
 sys.path += [str(ROOT / "tests" / "helpers"), str(ROOT / "benchmarks")]

@@ -13,7 +13,7 @@ import sentencepiece
 import torch
 from torch import nn
 
-from clearhead.data.phrasebook import phrasebook_pairs
+from clearhead.data.reading.phrasebook import phrasebook_pairs
 
 SMALL: dict[str, Any] = dict(
     vocab_size=29,

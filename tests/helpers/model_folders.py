@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from clearhead import api
-from clearhead.checkpoint.folder import tokenizer_files, write_model_folder
-from clearhead.checkpoint.tensors import parameters_of, write_tensors
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
-from clearhead.files import Saveable, write_json
-from clearhead.manifest import MANIFEST
+from clearhead.folder.files import Saveable, write_json
+from clearhead.folder.manifest import MANIFEST
+from clearhead.folder.model_folder import tokenizer_files, write_model_folder
+from clearhead.folder.tensors import parameters_of, write_tensors
 from clearhead.model.build import build_classifier, build_model
 from clearhead.settings import (
     ClassifierConfig,

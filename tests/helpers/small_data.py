@@ -7,8 +7,8 @@ import threading
 import numpy as np
 from hypothesis import strategies as st
 
-from clearhead.data.labelled import LabelledText
-from clearhead.data.phrasebook import AlignedPair, phrasebook
+from clearhead.data.reading.labelled import LabelledText
+from clearhead.data.reading.phrasebook import AlignedPair, phrasebook
 
 Row = tuple[str, tuple[str, ...]]
 labels = st.lists(st.sampled_from("xyz"), min_size=1, max_size=2, unique=True).map(tuple)

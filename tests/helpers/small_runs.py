@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from clearhead.checkpoint.shards import read_shards
-from clearhead.checkpoint.tensors import SHARDS, STATE, read_tensors
+from clearhead.folder.shards import read_shards
+from clearhead.folder.tensors import SHARDS, STATE, read_tensors
 from clearhead.settings import (
     DataConfig,
     DropoutConfig,

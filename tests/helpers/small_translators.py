@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import nn
 
-from clearhead.checkpoint.folder import ModelFolder
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.model.attention import Attend, attention
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder

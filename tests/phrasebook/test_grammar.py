@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.phrasebook import LANGUAGE_PAIRS, AlignedPair, data_file
+from clearhead.data.reading.phrasebook import LANGUAGE_PAIRS, AlignedPair, data_file
 from phrasebook.grammar import Dice, Fragment, contract_source, contract_target, weave
 from phrasebook.make import GRAMMARS
 from scripts import ROOT

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from clearhead.api.preparation import prepare
-from clearhead.checkpoint.folder import FORMAT, read_folder_config
-from clearhead.data.proposal_translation import propose_translation
+from clearhead.data.proposing.translation import propose_translation
 from clearhead.errors import ConfigError
-from clearhead.files import write_json
+from clearhead.folder.files import write_json
+from clearhead.folder.model_folder import FORMAT, read_folder_config
 from clearhead.settings import (
     SIZES,
     DataConfig,

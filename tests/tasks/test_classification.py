@@ -21,14 +21,14 @@ import clearhead
 from clearhead import api
 from clearhead.api.preparation import prepare
 from clearhead.api.start import starting_point
-from clearhead.checkpoint.tensors import read_tensors
 from clearhead.data.inputs import FeatureInputs, TextInputs
-from clearhead.data.labelled import Labelled, read_labelled_texts
 from clearhead.data.normaliser import Normaliser
-from clearhead.data.parts import parts_of
 from clearhead.data.preparation import LabelledData
+from clearhead.data.reading.labelled import Labelled, read_labelled_texts
+from clearhead.data.reading.parts import parts_of
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.evaluation.calibration import negative_log_likelihood, probabilities
+from clearhead.folder.tensors import read_tensors
 from clearhead.losses.cross_entropy import label_divergence, label_loss
 from clearhead.settings import RunConfig, config_from
 from clearhead.tasks.classification import LARGEST_WEIGHT, ClassificationTask, LabelledBatch

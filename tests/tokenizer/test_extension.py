@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.checkpoint.folder import read_folder_config
-from clearhead.checkpoint.tensors import read_tensors
 from clearhead.errors import ConfigError, TrainingError
+from clearhead.folder.model_folder import read_folder_config
+from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig, TokenizerConfig, config_from
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 from clearhead.tokenizer.extension import extended

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clearhead.checkpoint.folder import read_tokenizers, tokenizer_files
-from clearhead.data.parts import parts_of
 from clearhead.data.preparation import learn_tokenizers
+from clearhead.data.reading.parts import parts_of
+from clearhead.folder.model_folder import read_tokenizers, tokenizer_files
 from clearhead.settings import DataConfig, RunConfig, TokenizerConfig, config_from
 from clearhead.tokenizer import WordTokenizer, learn_tokenizer, load_tokenizer, with_form
 from clearhead.tokenizer.normal_form import (

@@ -488,7 +488,7 @@ def test_a_piece_that_is_not_utf8_is_found_when_the_model_is_loaded(
 
 def test_tokenizers_and_reading_data_do_without_torch() -> None:
     program = (
-        "import sys, clearhead.tokenizer, clearhead.data.readers, clearhead.data.corpus\n"
+        "import sys, clearhead.tokenizer, clearhead.data.reading.pairs, clearhead.data.corpus\n"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from clearhead import api
-from clearhead.checkpoint.tensors import read_tensors
 from clearhead.errors import TrainingError
+from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import ClassificationTask
 from clearhead.tasks.translation import TranslationTask

@@ -14,8 +14,8 @@ import safetensors
 import torch
 
 from clearhead import api
-from clearhead.checkpoint.tensors import read_digest, read_tensors, write_tensors
 from clearhead.errors import ModelFolderError, UnreadableError
+from clearhead.folder.tensors import read_digest, read_tensors, write_tensors
 from clearhead.settings import RunConfig
 from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.events import Event, Note, RunStarted, Validated

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead import api, device, files
+from clearhead import api, device
 from clearhead.api.preparation import prepare
 from clearhead.data.preparation import LabelledData
 from clearhead.errors import DataError
+from clearhead.folder import files
 from clearhead.settings import TrainingConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training import dry_run

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from clearhead import api
-from clearhead.checkpoint.tensors import read_tensors
 from clearhead.errors import ConfigError
+from clearhead.folder.tensors import read_tensors
 from clearhead.model.build import build_classifier, build_model
 from clearhead.settings import (
     ClassifierConfig,

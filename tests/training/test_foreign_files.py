@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from clearhead import api
-from clearhead.checkpoint.folder import read_model_folder
-from clearhead.checkpoint.shards import remove_shards
 from clearhead.errors import ClearheadError, DataError, ExportError, TrainingError
-from clearhead.exports import write_export
-from clearhead.files import refuse_links
+from clearhead.folder.exports import write_export
+from clearhead.folder.files import refuse_links
+from clearhead.folder.model_folder import read_model_folder
+from clearhead.folder.shards import remove_shards
 from clearhead.inspect.findings import STUDY, write_finding
 from clearhead.settings import RunConfig
 from clearhead.training.events import Event, Note, Progress, Validated

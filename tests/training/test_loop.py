@@ -14,8 +14,8 @@ from torch import nn
 
 from clearhead import api
 from clearhead.api.preparation import prepare
-from clearhead.checkpoint.tensors import read_tensors
 from clearhead.errors import ModelFolderError
+from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig, ScheduleConfig, TrainingConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training import loop

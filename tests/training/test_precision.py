@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from clearhead import api
-from clearhead.checkpoint.tensors import read_tensors
+from clearhead.folder.tensors import read_tensors
 from clearhead.settings import (
     DataConfig,
     DropoutConfig,

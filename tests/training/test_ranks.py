@@ -26,9 +26,9 @@ from torch._C._distributed_c10d import HashStore, TCPStore
 
 import clearhead
 from clearhead.api.loading import load_translator
-from clearhead.checkpoint.tensors import read_tensors
 from clearhead.cli import main
 from clearhead.errors import ConfigError, DataError, TrainingError
+from clearhead.folder.tensors import read_tensors
 from clearhead.ranks import ALONE, Ranks, check_share, joined_ranks
 from clearhead.settings import DropoutConfig, RunConfig, ScheduleConfig
 from fake_translator import run as run_command

@@ -17,12 +17,12 @@ import torch
 from clearhead import api
 from clearhead.api.preparation import prepare
 from clearhead.api.start import starting_point
-from clearhead.checkpoint.folder import read_folder_config
-from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
-from clearhead.huggingface.reading import import_model
-from clearhead.manifest import settled_entries
+from clearhead.folder.manifest import settled_entries
+from clearhead.folder.model_folder import read_folder_config
+from clearhead.folder.tensors import read_tensors, write_tensors
+from clearhead.formats.huggingface.reading import import_model
 from clearhead.settings import ClassifierConfig, RunConfig, config_from
 from clearhead.training.run_folder import (
     LOCK,

@@ -12,8 +12,8 @@ from torch import nn
 
 from clearhead import api
 from clearhead.api.preparation import prepare
-from clearhead.checkpoint.tensors import read_tensors
 from clearhead.errors import TrainingError
+from clearhead.folder.tensors import read_tensors
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import DropoutConfig, OptimizerConfig, RunConfig, ScheduleConfig
 from clearhead.tasks.classification import ClassificationTask

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
-from clearhead.checkpoint.folder import ModelFolder
-from clearhead.data.labelled import Labelled
+from clearhead.data.judging.text_style import InputStyle
 from clearhead.data.labels import Labels
-from clearhead.data.text_style import InputStyle
+from clearhead.data.reading.labelled import Labelled
 from clearhead.errors import ConfigError, DataError, Remark, type_of, warn_of_texts
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import RunConfig
 from clearhead.tokenizer.normal_form import is_blank
 
@@ -204,7 +204,7 @@ class Classifier:
                 or an input cannot be read.
             ClearheadError: as in `classify`.
         """
-        from clearhead.data.parts import labelled_example
+        from clearhead.data.reading.parts import labelled_example
         from clearhead.evaluation.evaluate import score_classifiers
 
         self.label_set.check_any(self.folder.path)

@@ -8,15 +8,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from clearhead.checkpoint.folder import ModelFolder, read_model_folder
-from clearhead.ctranslate2.export import export_ctranslate2
-from clearhead.ctranslate2.folder import NAME as CTRANSLATE2
 from clearhead.data.labels import LABELS, Labels
 from clearhead.device import imported
 from clearhead.errors import ClearheadError, ExportError, meant, reason, type_of
-from clearhead.exports import DESCRIPTION, command, read_export
-from clearhead.huggingface.export import export_translator
-from clearhead.onnx.export import export_onnx
+from clearhead.folder.exports import DESCRIPTION, command, read_export
+from clearhead.folder.model_folder import ModelFolder, read_model_folder
+from clearhead.formats.ctranslate2.export import export_ctranslate2
+from clearhead.formats.ctranslate2.folder import NAME as CTRANSLATE2
+from clearhead.formats.huggingface.export import export_translator
+from clearhead.formats.onnx.export import export_onnx
 from clearhead.settings import RunConfig
 from clearhead.settings.declare import Runs
 
@@ -43,7 +43,7 @@ class ExportFormat(NamedTuple):
 def _export_huggingface(found: ModelFolder, output: Path) -> list[str]:
     if found.config.task == "translation":
         return export_translator(found, output)
-    from clearhead.huggingface.classifiers import export_classifier
+    from clearhead.formats.huggingface.classifiers import export_classifier
 
     return export_classifier(found, output)
 

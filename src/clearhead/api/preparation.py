@@ -10,23 +10,11 @@ from pathlib import Path
 from torch import nn
 
 from clearhead.api.start import extend_tokenizers, load_classifier, load_translator
-from clearhead.checkpoint.folder import ModelFolder, read_tokenizers, tokenizer_files
-from clearhead.data.agreement import check_agreement
 from clearhead.data.corpus import Tokenizers
 from clearhead.data.inputs import Inputs, read_inputs
-from clearhead.data.labelled import Labelled
-from clearhead.data.labels import LABELS
-from clearhead.data.parts import Parts, parts_of
-from clearhead.data.preparation import (
-    learn_inputs,
-    learn_tokenizers,
-    prepare_labelled,
-    prepare_pairs,
-)
-from clearhead.data.proposal_translation import MOST_SHORT
-from clearhead.data.readers import Pair
-from clearhead.data.report import DataReport
-from clearhead.data.text_style import (
+from clearhead.data.judging.agreement import check_agreement
+from clearhead.data.judging.report import DataReport
+from clearhead.data.judging.text_style import (
     TEXT_STYLE,
     Extent,
     ExtentCounts,
@@ -34,10 +22,22 @@ from clearhead.data.text_style import (
     style_of_texts,
     styles_of_pairs,
 )
+from clearhead.data.labels import LABELS
+from clearhead.data.preparation import (
+    learn_inputs,
+    learn_tokenizers,
+    prepare_labelled,
+    prepare_pairs,
+)
+from clearhead.data.proposing.translation import MOST_SHORT
+from clearhead.data.reading.labelled import Labelled
+from clearhead.data.reading.pairs import Pair
+from clearhead.data.reading.parts import Parts, parts_of
 from clearhead.data.trainable import read_labelled
 from clearhead.errors import first_few
 from clearhead.evaluation.scores import share_below
-from clearhead.files import Saveable
+from clearhead.folder.files import Saveable
+from clearhead.folder.model_folder import ModelFolder, read_tokenizers, tokenizer_files
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import ClassificationTask

@@ -12,7 +12,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from clearhead.checkpoint.folder import (
+from clearhead.data.corpus import Tokenizers
+from clearhead.data.inputs import TOKENIZER, read_inputs
+from clearhead.data.judging.text_style import TextStyles
+from clearhead.data.labels import LABELS, Labels
+from clearhead.data.proposing.settings import Brought
+from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.folder.model_folder import (
     ModelFolder,
     folder_of,
     read_folder_config,
@@ -20,14 +26,8 @@ from clearhead.checkpoint.folder import (
     read_tokenizers,
     read_weights,
 )
-from clearhead.checkpoint.tensors import PREVIOUS_STATE, STATE, check_shapes, load_parameters
-from clearhead.data.corpus import Tokenizers
-from clearhead.data.inputs import TOKENIZER, read_inputs
-from clearhead.data.labels import LABELS, Labels
-from clearhead.data.proposal import Brought
-from clearhead.data.text_style import TextStyles
-from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.huggingface.reading import (
+from clearhead.folder.tensors import PREVIOUS_STATE, STATE, check_shapes, load_parameters
+from clearhead.formats.huggingface.reading import (
     check_exists,
     import_model,
     is_huggingface,

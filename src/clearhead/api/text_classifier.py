@@ -15,11 +15,10 @@ import numpy as np
 from clearhead.api.classifier import items_of, texts_of
 from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
-from clearhead.checkpoint.folder import read_folder_config
-from clearhead.data.agreement import IN_MEMORY, INSIST
-from clearhead.data.proposal import validations_in
-from clearhead.data.proposal_classification import FEW, WORD_NGRAMS, read_by_words
-from clearhead.data.survey import pieces_for, survey_side
+from clearhead.data.judging.agreement import IN_MEMORY, INSIST
+from clearhead.data.proposing.classification import FEW, WORD_NGRAMS, read_by_words
+from clearhead.data.proposing.settings import validations_in
+from clearhead.data.proposing.survey import pieces_for, survey_side
 from clearhead.data.trainable import NO_REGRESSION, NONE_TO_TRAIN, NONE_TO_VALIDATE
 from clearhead.device import short_waits
 from clearhead.errors import (
@@ -32,7 +31,8 @@ from clearhead.errors import (
     TrainingError,
     warn,
 )
-from clearhead.files import read_json
+from clearhead.folder.files import read_json
+from clearhead.folder.model_folder import read_folder_config
 from clearhead.settings import RunConfig, config_from
 from clearhead.settings.declare import Runs
 from clearhead.tokenizer import WordTokenizer

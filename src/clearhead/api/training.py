@@ -10,17 +10,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from clearhead.checkpoint.folder import write_model_folder
 from clearhead.device import imported
 from clearhead.errors import ConfigError
+from clearhead.folder.model_folder import write_model_folder
 from clearhead.settings import RunConfig, TrainingConfig, read_config, with_absolute_paths
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from clearhead.checkpoint.folder import ModelFolder
-    from clearhead.data.parts import Given, Parts
+    from clearhead.data.reading.parts import Given, Parts
+    from clearhead.folder.model_folder import ModelFolder
     from clearhead.ranks import Ranks
     from clearhead.training.dry_run import DryRun
     from clearhead.training.events import Observer, RunEnded
@@ -70,7 +70,7 @@ def train(
         UserWarning: PyTorch was imported before, so that its threads wait long for each other.
     """
     imported("torch")
-    from clearhead.data.parts import parts_of
+    from clearhead.data.reading.parts import parts_of
     from clearhead.ranks import is_first, joined_ranks
     from clearhead.training.display import displays
     from clearhead.training.run_folder import only_run_in, run_folder
@@ -271,8 +271,8 @@ def dry_run(
     imported("torch")
     from clearhead.api.exporting import can_export_after_training
     from clearhead.api.preparation import prepare
-    from clearhead.ctranslate2.folder import size_of_export
-    from clearhead.data.parts import parts_of
+    from clearhead.data.reading.parts import parts_of
+    from clearhead.formats.ctranslate2.folder import size_of_export
     from clearhead.training.dry_run import try_steps
     from clearhead.training.events import Note, notify
 

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from clearhead.api.classifier import texts_of
-from clearhead.checkpoint.folder import ModelFolder
-from clearhead.data.labelled import join_lines
-from clearhead.data.text_style import InputStyle, target_style
+from clearhead.data.judging.text_style import InputStyle, target_style
+from clearhead.data.reading.labelled import join_lines
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.device import imported
 from clearhead.errors import SearchError
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import RunConfig, SearchConfig
 
 if TYPE_CHECKING:

@@ -231,8 +231,8 @@ def _sample(
     translator: Translator, pairs: Sequence[tuple[str, str]], count: int
 ) -> list[tuple[str, str]]:
     """Validation pairs of the run if they can be read, else the given pairs."""
-    from clearhead.data.parts import DataPart, check_recorded
-    from clearhead.data.readers import read_pairs
+    from clearhead.data.reading.pairs import read_pairs
+    from clearhead.data.reading.parts import DataPart, check_recorded
     from clearhead.tokenizer.normal_form import is_blank
 
     found: Sequence[tuple[str, str]] = pairs

@@ -103,7 +103,7 @@ def _read(
         texts, total = texts_to_classify(classifier, path, text_column)
         return ((text, text) for text in texts), total
     reject_unused({"--text-column": text_column}, "features")
-    from clearhead.data.feature_sequences import read_feature_sequences
+    from clearhead.data.reading.feature_sequences import read_feature_sequences
 
     label_column = str(classifier.config.data.label_column)
     examples = list(read_feature_sequences(path, label_column, labelled=False))

@@ -65,11 +65,11 @@ if TYPE_CHECKING:
     import numpy as np
     from matplotlib.figure import Figure
 
-    from clearhead.checkpoint.folder import ModelFolder
-    from clearhead.data.labelled import Labelled
+    from clearhead.data.reading.labelled import Labelled
     from clearhead.evaluation.class_scores import ClassifierScores
     from clearhead.evaluation.evaluate import Report
     from clearhead.evaluation.scores import TranslatorScores
+    from clearhead.folder.model_folder import ModelFolder
     from clearhead.settings import RunConfig
 
 
@@ -119,8 +119,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Score the models and print the report."""
-    from clearhead.checkpoint.folder import read_model_folder
     from clearhead.evaluation.evaluate import common_setting
+    from clearhead.folder.model_folder import read_model_folder
 
     if args.source == args.reference == STANDARD:
         raise DataError("sources and references cannot both come from the standard input")
@@ -163,7 +163,7 @@ def _check_output(args: Namespace) -> None:
 def _evaluate_translators(
     args: Namespace, configs: Mapping[str, RunConfig], models: Mapping[str, ModelFolder]
 ) -> Report[TranslatorScores]:
-    from clearhead.data.text_style import target_style
+    from clearhead.data.judging.text_style import target_style
     from clearhead.evaluation.evaluate import evaluate_translators
 
     options = {"--data": args.data, "--figures": args.figures}

@@ -57,8 +57,8 @@ from clearhead.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
     from clearhead.api.translator import Translator
-    from clearhead.checkpoint.folder import ModelFolder
     from clearhead.decoding.engine import Hypothesis
+    from clearhead.folder.model_folder import ModelFolder
     from clearhead.inspect.drawing import Draw, Theme
 
 
@@ -113,9 +113,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Draw the pictures and print their paths."""
-    from clearhead.checkpoint.folder import read_model_folder
     from clearhead.device import explain_full_memory
-    from clearhead.files import refuse_links
+    from clearhead.folder.files import refuse_links
+    from clearhead.folder.model_folder import read_model_folder
     from clearhead.inspect.drawing import THEMES, check_formats, write_figures
     from clearhead.inspect.pictures import chosen, default_names, needs_input, pictures_of_run
 
@@ -277,7 +277,7 @@ def _classifier_input(
         column = args.text_column
         return _text(args, lambda file: texts_to_classify(classifier, file, column)[0]), None
     reject_unused({"--text-column": args.text_column}, "features")
-    from clearhead.data.feature_sequences import frame_times, read_feature_sequences
+    from clearhead.data.reading.feature_sequences import frame_times, read_feature_sequences
 
     path, line = args.input_file or args.input_text, args.line
     reject_standard_input(path)

@@ -33,6 +33,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Import the model and print its folder."""
-    from clearhead.huggingface.reading import import_model
+    from clearhead.formats.huggingface.reading import import_model
 
     print(import_model(args.source, args.folder))

@@ -98,7 +98,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Write NAME.toml and print what was found in the data."""
-    from clearhead.files import write_bytes
+    from clearhead.folder.files import write_bytes
 
     _reject_unused(args)
     path = Path(f"{args.name.removesuffix('.toml')}.toml")
@@ -107,7 +107,7 @@ def run(args: Namespace) -> None:
     if args.mismatch:
         proposal.values["data.mismatch"] = args.mismatch
     if args.minutes:
-        from clearhead.data.proposal import limit_minutes
+        from clearhead.data.proposing.settings import limit_minutes
 
         limit_minutes(proposal, args.minutes)
     text = proposal.to_toml(str(path.with_suffix("")))
@@ -125,7 +125,7 @@ def run(args: Namespace) -> None:
 
 def _proposed(args: Namespace) -> CommentedConfig:
     """The settings for the data, and for the model that the run starts from."""
-    from clearhead.data.lines import refuse_pipe
+    from clearhead.data.reading.lines import refuse_pipe
     from clearhead.settings.data import absolute_path
 
     kind, files = args.kind or "text", (args.train, args.validation, args.test)
@@ -137,10 +137,10 @@ def _proposed(args: Namespace) -> CommentedConfig:
 
         brought = brought_by(absolute_path(args.start_from), args.task, kind)
     if args.task == "translation":
-        from clearhead.data.proposal_translation import propose_translation
+        from clearhead.data.proposing.translation import propose_translation
 
         return propose_translation(*files, args.start_from, brought)
-    from clearhead.data.proposal_classification import propose_classification
+    from clearhead.data.proposing.classification import propose_classification
 
     return propose_classification(
         kind,
@@ -204,7 +204,7 @@ def _reject_unused(args: Namespace) -> None:
 
 def _check_path(path: Path, force: bool) -> None:
     """Reject a file that cannot or may not be written."""
-    from clearhead.files import unwritable
+    from clearhead.folder.files import unwritable
 
     try:
         if not path.parent.is_dir():

@@ -200,7 +200,7 @@ def _inputs(args: Namespace, model: Any) -> tuple[list[Any], list[str] | None]:
 def _sequences(
     args: Namespace, model: Classifier, lines: range
 ) -> tuple[list[Any], list[str] | None]:
-    from clearhead.data.feature_sequences import read_feature_sequences
+    from clearhead.data.reading.feature_sequences import read_feature_sequences
 
     reject_unused({"--text-column": args.text_column}, "features")
     reject_standard_input(args.input_file)
@@ -225,7 +225,7 @@ def _chosen(items: Iterable[Any], lines: range, file: str) -> list[Any]:
 
 def _default_file(folder: Path) -> Path:
     """The file of a report, named after the model or checkpoint."""
-    from clearhead.checkpoint.folder import folder_of
+    from clearhead.folder.model_folder import folder_of
 
     model = folder_of(folder)
     checkpoint = "" if model == folder else f"-{folder.stem}"

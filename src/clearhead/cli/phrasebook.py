@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Write the files and print their paths."""
-    from clearhead.data.phrasebook import LANGUAGE_PAIRS, write_phrasebook
+    from clearhead.data.reading.phrasebook import LANGUAGE_PAIRS, write_phrasebook
 
     pair, folder = args.pair, args.folder
     if pair not in LANGUAGE_PAIRS:

@@ -69,7 +69,7 @@ def input_lines(path: str) -> Iterator[str]:
     Raises:
         DataError: the input is unreadable, binary or not UTF-8; `where` has the line number.
     """
-    from clearhead.data.lines import read_stream, read_texts_in_lines
+    from clearhead.data.reading.lines import read_stream, read_texts_in_lines
 
     if path != STANDARD:
         return read_texts_in_lines(path)
@@ -165,7 +165,7 @@ def sentence_lines(path: str, name: str = "input") -> Iterator[str]:
 
 
 def _check_first_line(line: str, path: str, name: str) -> None:
-    from clearhead.data.lines import NO_TEXT
+    from clearhead.data.reading.lines import NO_TEXT
 
     if "\t" in line:
         what, todo = "has a tab", "to read the first column only: cut -f 1 FILE > NEW_FILE"
@@ -186,7 +186,7 @@ def count_lines(path: str) -> int | None:
     Raises:
         DataError: the file is missing, unreadable, empty, binary or not UTF-8.
     """
-    from clearhead.data.lines import read_texts_in_lines
+    from clearhead.data.reading.lines import read_texts_in_lines
 
     if path == STANDARD:
         return None
@@ -429,7 +429,7 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
     Raises:
         DataError: the file cannot be written, or is one of the inputs.
     """
-    from clearhead.files import move_into_place, not_followed
+    from clearhead.folder.files import move_into_place, not_followed
 
     if path == STANDARD:
         if sys.stdout is None:

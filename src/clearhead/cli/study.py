@@ -37,8 +37,8 @@ from clearhead.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
     from clearhead.api.translator import Translator
-    from clearhead.checkpoint.folder import ModelFolder
-    from clearhead.data.labelled import Labelled
+    from clearhead.data.reading.labelled import Labelled
+    from clearhead.folder.model_folder import ModelFolder
     from clearhead.inspect.replay import Means
     from clearhead.inspect.subject import Subject
 
@@ -218,8 +218,8 @@ def _study(
 
 def _pairs(args: Namespace, translator: Translator) -> Iterator[tuple[str, str]]:
     """The pairs of the sample that are not empty."""
-    from clearhead.data.parts import DataPart, check_recorded
-    from clearhead.data.readers import read_pairs
+    from clearhead.data.reading.pairs import read_pairs
+    from clearhead.data.reading.parts import DataPart, check_recorded
     from clearhead.tokenizer.normal_form import is_blank
 
     given = args.source, args.reference
@@ -239,7 +239,7 @@ def _pairs(args: Namespace, translator: Translator) -> Iterator[tuple[str, str]]
 def _examples(args: Namespace, classifier: Classifier) -> Iterator[Labelled]:
     """The examples of the sample that are not empty."""
     from clearhead.api.classifier import is_empty
-    from clearhead.data.parts import DataPart, check_recorded, read_examples
+    from clearhead.data.reading.parts import DataPart, check_recorded, read_examples
 
     classifier.label_set.check_any(classifier.folder.path)
     files = (args.data,) if args.data else classifier.config.data.validation

@@ -13,7 +13,7 @@ from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
-    from clearhead.data.tables import Column
+    from clearhead.data.reading.tables import Column
 
 
 def texts_to_classify(
@@ -32,8 +32,8 @@ def texts_to_classify(
         ConfigError: a column is chosen, and the input has none.
         DataError: the file cannot be read, or the texts are not in the column that is read.
     """
-    from clearhead.data.columns import NAMED, Columns, columns_with_labels, header_at
-    from clearhead.data.labelled import TEXT_FORMATS, read_texts
+    from clearhead.data.reading.columns import NAMED, Columns, columns_with_labels, header_at
+    from clearhead.data.reading.labelled import TEXT_FORMATS, read_texts
 
     table = TEXT_FORMATS.of(path)
     has_columns = path != STANDARD and table is not None and table.named_columns

@@ -33,13 +33,13 @@ from pathlib import Path
 
 import numpy as np
 
-from clearhead.data.checks import PAIRS, Checker
-from clearhead.data.parts import DataPart
-from clearhead.data.readers import Pair
-from clearhead.data.report import FINDINGS, DataReport, write_findings
-from clearhead.data.text_style import Extent, ExtentCounts
+from clearhead.data.judging.checks import PAIRS, Checker
+from clearhead.data.judging.report import FINDINGS, DataReport, write_findings
+from clearhead.data.judging.text_style import Extent, ExtentCounts
+from clearhead.data.reading.pairs import Pair
+from clearhead.data.reading.parts import DataPart
 from clearhead.errors import ClearheadError, DataError, reason
-from clearhead.files import (
+from clearhead.folder.files import (
     move_into_place,
     open_to_append,
     read_json,
@@ -47,7 +47,7 @@ from clearhead.files import (
     unwritable,
     write_bytes,
 )
-from clearhead.manifest import Entries, entries_in, entry_of, sealed, unsealed
+from clearhead.folder.manifest import Entries, entries_in, entry_of, sealed, unsealed
 from clearhead.settings import DataConfig
 from clearhead.tokenizer import Tokenizer
 

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from clearhead.checkpoint.folder import JOINT_TOKENIZER, read_folder_config, read_tokenizers
-from clearhead.data.features import MissingRule, as_frames, fill_missing
-from clearhead.data.labelled import Labelled, in_columns, join_lines
+from clearhead.data.judging.text_style import longest_text
 from clearhead.data.normaliser import Normaliser
-from clearhead.data.text_style import longest_text
+from clearhead.data.reading.features import MissingRule, as_frames, fill_missing
+from clearhead.data.reading.labelled import Labelled, in_columns, join_lines
 from clearhead.errors import ConfigError, DataError, ModelFolderError, type_of
-from clearhead.files import Saveable
+from clearhead.folder.files import Saveable
+from clearhead.folder.model_folder import JOINT_TOKENIZER, read_folder_config, read_tokenizers
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, cut, load_tokenizer
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from clearhead.data.columns import columns_hint
-from clearhead.data.tables import CONTROL
+from clearhead.data.reading.columns import columns_hint
+from clearhead.data.reading.tables import CONTROL
 from clearhead.errors import DataError, ModelFolderError, first_few, nearest
-from clearhead.files import fingerprint_of, read_description, write_description
+from clearhead.folder.files import fingerprint_of, read_description, write_description
 from clearhead.tokenizer.normal_form import LABEL
 
 SHOWN_NAMES = 10

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from clearhead.data.features import first_of
+from clearhead.data.reading.features import first_of
 from clearhead.errors import DataError
-from clearhead.files import fingerprint_of, read_description, write_description
+from clearhead.folder.files import fingerprint_of, read_description, write_description
 
 LARGEST = 1e17
 """The largest value that is accepted. Scientific data mark missing values by larger ones (1e20, or

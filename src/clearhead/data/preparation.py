@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from clearhead.data.checks import PAIRS, Checker
 from clearhead.data.corpus import Corpus, Tokenizers, build_corpus, encode_pairs, lengths_of
 from clearhead.data.inputs import FeatureInputs, Inputs, feature_inputs, text_inputs
-from clearhead.data.labelled import Labelled
+from clearhead.data.judging.checks import PAIRS, Checker
+from clearhead.data.judging.report import FINDINGS, DataReport, Finding, write_findings
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
-from clearhead.data.parts import DataPart, Parts
-from clearhead.data.readers import Pair
-from clearhead.data.report import FINDINGS, DataReport, Finding, write_findings
+from clearhead.data.reading.labelled import Labelled
+from clearhead.data.reading.pairs import Pair
+from clearhead.data.reading.parts import DataPart, Parts
 from clearhead.data.trainable import (
     check_any,
     check_classes,
@@ -31,7 +31,7 @@ from clearhead.data.trainable import (
     unusable,
 )
 from clearhead.errors import ConfigError, DataError
-from clearhead.files import atomic_file
+from clearhead.folder.files import atomic_file
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import NormalForm, Tokenizer, form_of, learn_tokenizer, with_form
 

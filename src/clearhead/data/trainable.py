@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
 
-from clearhead.data.agreement import check_agreement, check_labels
-from clearhead.data.checks import LABELLED, PAIRS, Checker, Lengths
-from clearhead.data.columns import columns_hint
-from clearhead.data.features import count_features
-from clearhead.data.groups import GROUP, groups_of
-from clearhead.data.labelled import SEPARATOR, Labelled, in_columns
+from clearhead.data.judging.agreement import check_agreement, check_labels
+from clearhead.data.judging.checks import LABELLED, PAIRS, Checker, Lengths
+from clearhead.data.judging.report import SHOWN_PLACES, DataReport, Finding, count_classes
 from clearhead.data.labels import Labels
-from clearhead.data.parts import DataPart, Parts, parts_of
-from clearhead.data.report import SHOWN_PLACES, DataReport, Finding, count_classes
+from clearhead.data.reading.columns import columns_hint
+from clearhead.data.reading.features import count_features
+from clearhead.data.reading.groups import GROUP, groups_of
+from clearhead.data.reading.labelled import SEPARATOR, Labelled, in_columns
+from clearhead.data.reading.parts import DataPart, Parts, parts_of
 from clearhead.data.validation_split import split_validation
 from clearhead.errors import DataError, first_few
 from clearhead.settings import DataConfig, RunConfig

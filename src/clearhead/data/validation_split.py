@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from clearhead.data.hashes import input_hash, text_hash
-from clearhead.data.labelled import Labelled
+from clearhead.data.judging.hashes import input_hash, text_hash
+from clearhead.data.reading.labelled import Labelled
 
 T = TypeVar("T", bound=Labelled[Any])
 

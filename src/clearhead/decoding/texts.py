@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clearhead.data.text_style import longest_text
+from clearhead.data.judging.text_style import longest_text
 from clearhead.decoding.engine import LONGEST_SOURCE, Engine, Hypothesis, check_batch_size
 from clearhead.errors import ClearheadError, ConfigError, Remark, SearchError, warn_of_texts
 from clearhead.settings import SearchConfig

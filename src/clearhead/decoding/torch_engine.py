@@ -12,8 +12,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from clearhead.checkpoint.folder import ModelFolder, read_tokenizers, read_weights
-from clearhead.checkpoint.tensors import WEIGHTS, check_shapes, load_parameters
 from clearhead.decoding.beam import Node, Trace
 from clearhead.decoding.cache import DecodingState
 from clearhead.decoding.engine import (
@@ -28,6 +26,8 @@ from clearhead.decoding.products import MakeProduct, plain_product
 from clearhead.decoding.search import search as search_batch
 from clearhead.device import explain_full_memory, set_up_thread, threads
 from clearhead.errors import ModelFolderError
+from clearhead.folder.model_folder import ModelFolder, read_tokenizers, read_weights
+from clearhead.folder.tensors import WEIGHTS, check_shapes, load_parameters
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, evaluating
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import PAD, Tokenizer

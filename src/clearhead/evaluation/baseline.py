@@ -21,9 +21,9 @@ from clearhead.evaluation.class_scores import score_classes, truth_of
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
-    from clearhead.data.labelled import Labelled
     from clearhead.data.labels import Labels
-    from clearhead.data.parts import Parts
+    from clearhead.data.reading.labelled import Labelled
+    from clearhead.data.reading.parts import Parts
 
 TOKEN = r"\w+|[^\w\s]"
 """A word or a punctuation mark. The features are single ones and pairs of neighbours."""
@@ -190,7 +190,7 @@ def baseline_on_files(config: RunConfig) -> str | None:
     if not is_available() or config.input != "text":
         return None
     from clearhead.data.labels import Labels
-    from clearhead.data.parts import parts_of
+    from clearhead.data.reading.parts import parts_of
 
     train, validation = _examples(config, parts_of(config))
     labels = Labels.learn(example.labels for example in train)
@@ -209,7 +209,7 @@ def baseline_of_run(folder: Path, config: RunConfig, labels: Labels) -> LinearBa
     """
     if not is_available() or config.input != "text" or not config.data.train:
         return None
-    from clearhead.data.parts import form_of_texts, parts_of_run
+    from clearhead.data.reading.parts import form_of_texts, parts_of_run
 
     try:
         train, _ = _examples(config, parts_of_run(folder, config))

@@ -21,8 +21,8 @@ from clearhead.evaluation import calibration
 from clearhead.evaluation.scores import p_text, wilson_interval
 
 if TYPE_CHECKING:
-    from clearhead.data.labelled import Labelled
     from clearhead.data.labels import Labels
+    from clearhead.data.reading.labelled import Labelled
 
 RESAMPLES, SEED, BLOCK = 1000, 12345, 2**22
 """Bootstrap samples, their seed (sacreBLEU's default too), and counts in memory at a time."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from clearhead.data.text_style import TextStyle, differences
+from clearhead.data.judging.text_style import TextStyle, differences
 from clearhead.errors import ConfigError, DataError, warn
 from clearhead.evaluation.class_scores import (
     BaselineScores,
@@ -39,8 +39,8 @@ from clearhead.settings import RunConfig
 if TYPE_CHECKING:
     import numpy as np
 
-    from clearhead.data.labelled import Labelled
     from clearhead.data.labels import Labels
+    from clearhead.data.reading.labelled import Labelled
     from clearhead.evaluation.baseline import LinearBaseline
 
 System = TypeVar("System", TranslatorScores, ClassifierScores)
@@ -252,7 +252,7 @@ def evaluate_classifiers(
         ModelFolderError: a model has no labels.
     """
     # Imported here because it loads torch, which a translator may not need.
-    from clearhead.data.parts import read_examples
+    from clearhead.data.reading.parts import read_examples
 
     several = {name: config.classifier.multi_label for name, config in configs.items()}
     multi_label = common_setting(several, "classifier.multi_label", "evaluate each model by itself")
@@ -362,8 +362,8 @@ def _truth(name: str, examples: Sequence[Labelled], labels: Labels) -> np.ndarra
 
 def _check_columns(name: str, config: RunConfig, data: str, columns: Mapping[str, Any]) -> None:
     """Reject columns that the data cannot have."""
-    from clearhead.data.feature_sequences import FEATURE_FORMATS
-    from clearhead.data.labelled import TEXT_FORMATS
+    from clearhead.data.reading.feature_sequences import FEATURE_FORMATS
+    from clearhead.data.reading.labelled import TEXT_FORMATS
 
     if "text_column" in columns and config.input == "features":
         raise ConfigError(

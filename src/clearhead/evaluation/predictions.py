@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clearhead.data.labelled import SEPARATOR, join_lines
+from clearhead.data.reading.labelled import SEPARATOR, join_lines
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.calibration import decisions
 from clearhead.evaluation.scores import sentence_chrf
-from clearhead.files import write_bytes
+from clearhead.folder.files import write_bytes
 from clearhead.tokenizer.normal_form import PLAIN, NormalForm
 
 if TYPE_CHECKING:
-    from clearhead.data.labelled import Labelled
+    from clearhead.data.reading.labelled import Labelled
 
 FORMULA = re.compile(r"(?=[=+\-@\t\r\n＝＋－＠].)(?![+-][\d.,]+%?$)", re.DOTALL)
 """The start of a text that a spreadsheet would compute; numbers and single characters are none."""

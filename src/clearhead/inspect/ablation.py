@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from clearhead.checkpoint.folder import ModelFolder
 from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.inspect.findings import read_means
 from clearhead.inspect.heads import Head
 from clearhead.inspect.replay import Means

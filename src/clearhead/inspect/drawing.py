@@ -27,7 +27,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from clearhead.errors import ConfigError
-from clearhead.files import Write, write_together
+from clearhead.folder.files import Write, write_together
 
 POINTS = 72.0  # in an inch
 

@@ -14,10 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.checkpoint.folder import ModelFolder
-from clearhead.checkpoint.tensors import read_digest, read_tensors, save_tensors
 from clearhead.errors import DataError, ModelFolderError
-from clearhead.files import LARGEST_FILE, Write, read_json, refuse_links, write_json, write_together
+from clearhead.folder.files import (
+    LARGEST_FILE,
+    Write,
+    read_json,
+    refuse_links,
+    write_json,
+    write_together,
+)
+from clearhead.folder.model_folder import ModelFolder
+from clearhead.folder.tensors import read_digest, read_tensors, save_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor

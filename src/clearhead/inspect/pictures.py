@@ -8,8 +8,8 @@ from functools import cache, partial
 import numpy as np
 from matplotlib.figure import Figure
 
-from clearhead.checkpoint.folder import ModelFolder
 from clearhead.errors import ConfigError, DataError, nearest, warn
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.inspect.alignment import Aligner, links, plain, scores, word_matrix
 from clearhead.inspect.attention_over_training import animation, strip_figure
 from clearhead.inspect.attention_watch import watched

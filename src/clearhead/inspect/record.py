@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from clearhead.data.arrays import DAMAGE, check_sizes
+from clearhead.data.reading.arrays import DAMAGE, check_sizes
 from clearhead.errors import DataError, reason
-from clearhead.files import parse_json, write_together
+from clearhead.folder.files import parse_json, write_together
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

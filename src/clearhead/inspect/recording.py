@@ -16,10 +16,10 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from clearhead.checkpoint.folder import ModelFolder
 from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory, set_up_thread
 from clearhead.errors import ConfigError, DataError, type_of
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.inspect.names import checked
 from clearhead.inspect.record import (
     DETAILS,

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, FiniteFloat, ValidationError
 
-from clearhead.checkpoint.folder import ModelFolder
 from clearhead.errors import ModelFolderError
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.inspect.faithfulness import GRID, RANDOM, Faithfulness, faithfulness
 from clearhead.inspect.findings import FOLDER, STUDY, read_finding
 from clearhead.inspect.heads import Head

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.data.batches import PREPARED_BATCHES, batch_order, largest, prefetch
-from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
 from clearhead.data.preparation import FEWEST, LabelledData
+from clearhead.data.reading.labelled import Labelled
 from clearhead.decoding.torch_engine import ClassifierEngine
 from clearhead.errors import DataError
 from clearhead.evaluation.calibration import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clearhead.errors import ConfigError
-from clearhead.files import read_bounded, read_description
+from clearhead.folder.files import read_bounded, read_description
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.normal_form import NormalForm, form_of

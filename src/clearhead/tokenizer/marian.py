@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from clearhead.files import fingerprint_of, write_bytes, write_description
+from clearhead.folder.files import fingerprint_of, write_bytes, write_description
 from clearhead.tokenizer.normal_form import PLAIN
 from clearhead.tokenizer.pretrained import Numbering
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ModelFolderError
-from clearhead.files import COPY_AGAIN, fingerprint_of, write_description
+from clearhead.folder.files import COPY_AGAIN, fingerprint_of, write_description
 from clearhead.tokenizer.descriptions import check_description
 from clearhead.tokenizer.normal_form import PLAIN
 from clearhead.tokenizer.protocol import BOS, EOS, Boundaries

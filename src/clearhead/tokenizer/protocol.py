@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
-from clearhead.files import Saveable
+from clearhead.folder.files import Saveable
 from clearhead.tokenizer.normal_form import NormalForm
 
 PAD, BOS, EOS = 0, 1, 2

@@ -14,7 +14,7 @@ from typing import Literal
 import sentencepiece
 
 from clearhead.errors import ConfigError, DataError, ModelFolderError, reason
-from clearhead.files import COPY_AGAIN, fingerprint_of, write_bytes, write_description
+from clearhead.folder.files import COPY_AGAIN, fingerprint_of, write_bytes, write_description
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.normal_form import PLAIN, NormalForm
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from clearhead.errors import DataError
-from clearhead.files import fingerprint_of, write_description
+from clearhead.folder.files import fingerprint_of, write_description
 from clearhead.tokenizer.normal_form import PLAIN, NormalForm
 from clearhead.tokenizer.protocol import Boundaries
 

@@ -17,7 +17,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clearhead.checkpoint.tensors import (
+from clearhead.errors import ModelFolderError, TrainingError, UnreadableError
+from clearhead.folder.files import (
+    atomic_file,
+    json_bytes,
+    link,
+    link_file,
+    move_into_place,
+    remove,
+    unwritable,
+)
+from clearhead.folder.manifest import check, entry_of, replace_in_model_folder, settled_entries
+from clearhead.folder.tensors import (
     CHECKPOINTS,
     PREVIOUS_STATE,
     SCORES,
@@ -32,17 +43,6 @@ from clearhead.checkpoint.tensors import (
     save_tensors,
     write_tensors,
 )
-from clearhead.errors import ModelFolderError, TrainingError, UnreadableError
-from clearhead.files import (
-    atomic_file,
-    json_bytes,
-    link,
-    link_file,
-    move_into_place,
-    remove,
-    unwritable,
-)
-from clearhead.manifest import check, entry_of, replace_in_model_folder, settled_entries
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings.training import TrainingConfig
 from clearhead.sharding import is_shared, shared_like
@@ -194,7 +194,7 @@ class Keeper:
             return
         tensors, written = dict(_of_state(model, optimizer)), None
         if any(map(is_shared, tensors.values())):
-            from clearhead.checkpoint.shards import write_shards
+            from clearhead.folder.shards import write_shards
 
             if self.ranks.is_first:
                 self._remove_unused_shards()  # an unfinished one, if the disk was full
@@ -215,7 +215,7 @@ class Keeper:
     def _remove_unused_shards(self) -> None:
         if not (self.folder / SHARDS).exists():
             return
-        from clearhead.checkpoint.shards import remove_shards
+        from clearhead.folder.shards import remove_shards
 
         paths = [path for path in (self.state_path, self.previous_path) if path.exists()]
         with suppress(ModelFolderError):  # one is damaged: it is not known what it needs
@@ -316,7 +316,7 @@ class Keeper:
         tensors, fields = read_tensors(path)
         written = fields.pop("shards", None)
         if written is not None:
-            from clearhead.checkpoint.shards import read_shards
+            from clearhead.folder.shards import read_shards
 
             like = partial(_like, parameters_of(model))
             above, compare = self.folder / SHARDS, self.ranks.is_first

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clearhead.errors import DISK_ERRORS, TrainingError, reason
-from clearhead.files import open_to_append
+from clearhead.folder.files import open_to_append
 from clearhead.training.task import Sample
 
 if TYPE_CHECKING:

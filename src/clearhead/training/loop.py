@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from clearhead.checkpoint.tensors import parameters_of
 from clearhead.errors import TrainingError, first_few
+from clearhead.folder.tensors import parameters_of
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings.training import TrainingConfig
 from clearhead.sharding import whole

@@ -21,11 +21,11 @@ import sentencepiece
 import torch
 
 from clearhead import __version__
-from clearhead.checkpoint.folder import folder_of, is_imported, read_folder_config
-from clearhead.checkpoint.tensors import SCORES, STATE, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason, what_helps
-from clearhead.files import make_folder, open_to_append, read_json, refuse_links, write_json
-from clearhead.manifest import MANIFEST, settled_entries
+from clearhead.folder.files import make_folder, open_to_append, read_json, refuse_links, write_json
+from clearhead.folder.manifest import MANIFEST, settled_entries
+from clearhead.folder.model_folder import folder_of, is_imported, read_folder_config
+from clearhead.folder.tensors import SCORES, STATE, WEIGHTS
 from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import as_toml

@@ -11,7 +11,7 @@ from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
-from clearhead.files import write_bytes
+from clearhead.folder.files import write_bytes
 from clearhead.inspect.ablation import replacements
 from clearhead.inspect.recording import is_translator
 from clearhead.inspect.report.contents import Contents, beam_tree

@@ -1,0 +1,1 @@
+"""Whether data can be trained on, and belong together."""

@@ -1,0 +1,1 @@
+"""The settings that `clearhead init` proposes for the data."""

@@ -1,0 +1,308 @@
+"""A survey of the data for `init`: number of examples, lengths, scripts, classes."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+
+from clearhead.data.judging.pairing import NO_SPACES
+from clearhead.data.judging.report import SHOWN_CLASSES, Classes, count_classes
+from clearhead.data.judging.text_style import StyleCounts
+from clearhead.data.reading.feature_sequences import of_one_width, read_feature_sequences
+from clearhead.data.reading.features import features_named
+from clearhead.data.reading.labelled import SEPARATOR, Labelled, LabelledText, read_labelled_texts
+from clearhead.data.reading.lines import open_unpacked, unreadable
+from clearhead.data.reading.pairs import corpora_of, read_pairs
+from clearhead.data.reading.phrasebook import PHRASEBOOK, Part
+from clearhead.data.reading.tables import Column
+from clearhead.errors import DataError, first_few
+from clearhead.tokenizer import WordTokenizer
+
+MANY_BARS = 0.05
+"""From this share of cells with `|` on, it separates labels. A few may be mistakes."""
+
+SURVEYED = 200_000
+"""Number of texts from the start of the data that are used for text statistics."""
+
+SAMPLED = 5000  # texts from which a vocabulary is learned to count tokens, about
+
+TOKENS_PER_WORD = 1.3
+TOKENS_PER_CHARACTER = 0.7  # in scripts without spaces between words
+LEAST_BYTES = 2  # of UTF-8 that a token has on average, in any text
+BYTES_AND_MARKS = 300  # pieces that every vocabulary has, roughly
+SHORT = 4  # tokens: texts with fewer have no n-gram for BLEU
+NONE = np.empty(0, dtype=np.int64)
+
+_UNSPACED = re.compile(f"[{NO_SPACES}]")
+_WORD = re.compile(r"\w+|[^\w\s]")
+READ = 100  # characters of a text in which tokens are counted
+
+
+@dataclass(frozen=True)
+class SideSurvey:
+    """The texts of the source, of the target, or of a classification.
+
+    Attributes:
+        words: parts between white space in all texts (estimated if not all were surveyed).
+        characters: likewise.
+        alphabet: how many different characters were seen.
+        scripts: the share of each script in the letters: `{"LATIN": 1.0}`.
+        tokenised: whether spaces separate full stops and commas from words.
+        lower_cased: whether there are small letters and hardly any capitals; None if no letter has
+            a case.
+        unspaced: the share of letters of scripts without spaces between words.
+        short: the share of texts with fewer than four tokens: words and punctuation marks, or
+            characters in a script without spaces.
+    """
+
+    words: int
+    characters: int
+    alphabet: int
+    scripts: Mapping[str, float]
+    tokenised: bool
+    lower_cased: bool | None
+    unspaced: float = 0.0
+    short: float = 0.0
+
+    @property
+    def script(self) -> str:
+        """The script of most letters; "" if there are no letters."""
+        return max(self.scripts, key=lambda name: self.scripts[name], default="")
+
+    @property
+    def spaced(self) -> bool:
+        """Whether most letters are of a script with spaces between words."""
+        return self.unspaced < 0.5
+
+    @property
+    def tokens(self) -> float:
+        """The approximate number of subwords in all texts."""
+        if self.spaced:
+            return TOKENS_PER_WORD * self.words
+        return TOKENS_PER_CHARACTER * self.characters
+
+
+def survey_side(texts: Iterable[str], scale: float = 1.0) -> SideSurvey:
+    """Survey texts; words and characters are multiplied by `scale`."""
+    counts, words, texts_read = StyleCounts(), 0, 0
+    few_words = few_characters = 0
+    for text in texts:
+        parts = text.split()
+        words += len(parts)
+        texts_read += 1
+        few_words += len(parts) < SHORT and len(_WORD.findall(text[:READ])) < SHORT
+        few_characters += len("".join(parts)) < SHORT
+        counts.add([text])
+    characters, style = counts.characters, counts.style()
+    scripts: Counter[str] = Counter()
+    unspaced = 0
+    for character, n in characters.items():
+        if character.isalpha():
+            scripts[unicodedata.name(character, "UNKNOWN").split()[0]] += n
+            unspaced += n if _UNSPACED.match(character) else 0
+    share = unspaced / max(1, scripts.total())
+    short = few_words if share < 0.5 else few_characters
+    return SideSurvey(
+        words=round(scale * words),
+        characters=round(scale * characters.total()),
+        alphabet=len(characters),
+        scripts={name: n / scripts.total() for name, n in scripts.most_common()},
+        tokenised=style.tokenised is True,
+        lower_cased=style.lower_cased,
+        unspaced=share,
+        short=short / max(1, texts_read),
+    )
+
+
+def pieces_for(alphabet: int) -> int:
+    """A vocabulary with each character and as many longer pieces, in full thousands."""
+    return 1000 * math.ceil((2 * alphabet + BYTES_AND_MARKS) / 1000)
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """The survey of one part of the data.
+
+    Attributes:
+        unit: of the examples.
+        where: the files or the folder.
+        examples: their number.
+        sides: source and target of pairs, the texts of a classification; none for sequences.
+        lengths: (examples,), characters of each text or frames of each sequence.
+        most_tokens: (examples,), the greatest number of tokens or frames to expect of each.
+        words: (examples,), the words of each text, with punctuation marks as words.
+        classes: of labelled examples.
+        several: the place of the first example with several labels; "" if there is none.
+        without: the place of the first example without a label; "" if there is none.
+        barred: the number of labels with `|` that count as one label.
+        barred_place: of the first of these; "" if there is none.
+        width: features of a frame.
+        names: of the features; () if the file has none.
+        missing: the number of missing values.
+        missing_place: the first sequence with a missing value; "" if there is none.
+        sample: some of the texts of each side.
+        distinct: the share of the examples that repeat no other.
+    """
+
+    unit: Literal["pairs", "texts", "sequences"]
+    where: str
+    examples: int
+    sides: tuple[SideSurvey, ...]
+    lengths: np.ndarray
+    most_tokens: np.ndarray
+    words: np.ndarray
+    classes: Classes = ()
+    several: str = ""
+    without: str = ""
+    barred: int = 0
+    barred_place: str = ""
+    width: int = 0
+    names: tuple[str, ...] = ()
+    missing: int = 0
+    missing_place: str = ""
+    sample: tuple[Sequence[str], ...] = ()
+    distinct: float = 1.0
+
+    def lines(self, part: str) -> list[str]:
+        """Lines for people: amounts, classes, and for training data the features."""
+        name = "training" if part == "train" else part
+        head = f"{name}: {self.examples:,} {self.unit}, "
+        if self.unit == "pairs":
+            amounts = (
+                f"{side.words:,} words" if side.spaced else f"{side.characters:,} characters"
+                for side in self.sides
+            )
+            return [f"{head}{' and '.join(amounts)} ({self.where})"]
+        lengths, unit = self.lengths, "characters" if self.unit == "texts" else "frames"
+        sizes = f"{lengths.sum():,} {unit}, {lengths.min():,} to {lengths.max():,} each"
+        names = [f"{label} ({count:,})" for label, count in self.classes]
+        listed = first_few(names, SHOWN_CLASSES)
+        lines = [
+            f"{head}{sizes} ({self.where})",
+            f"{name}: {len(self.classes):,} class{'es' * (len(self.classes) != 1)}: {listed}",
+        ]
+        if self.unit == "sequences" and part == "train":
+            lines.append(f"{name}: {features_named(self.width, self.names)}")
+        return lines
+
+
+def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
+    """Survey the sentence pairs that `read_pairs` reads.
+
+    Raises:
+        DataError: a file is missing, unreadable, empty or of the wrong form.
+    """
+    pairs = list(islice(read_pairs(files, part), SURVEYED))
+    count = len(pairs)
+    if count == SURVEYED:
+        named = (first for first, *_ in corpora_of(files) if not first.startswith(PHRASEBOOK))
+        count = max(count, sum(map(_count_lines, named)))
+    sides = ((pair.source for pair in pairs), (pair.target for pair in pairs))
+    source, target = (survey_side(side, count / max(1, len(pairs))) for side in sides)
+    names = ", ".join(map(str, files))
+    some = pairs[:: max(1, len(pairs) // SAMPLED)]
+    return Survey(
+        *("pairs", names, count, (source, target), NONE, NONE, NONE),
+        sample=([pair.source for pair in some], [pair.target for pair in some]),
+        distinct=len({(pair.source, pair.target) for pair in pairs}) / max(1, len(pairs)),
+    )
+
+
+def survey_texts(
+    files: Sequence[str],
+    text_column: Column = "text",
+    label_column: Column = "label",
+    multi_label: bool | None = None,
+) -> Survey:
+    """Survey files of labelled texts, which `read_labelled_texts` reads.
+
+    Unless `multi_label` is given, the texts have several labels each if the files have lists of
+    labels and cannot be read otherwise, or if many cells have a `|`.
+    """
+
+    def read(several: bool) -> list[LabelledText]:
+        columns = text_column, label_column, several
+        return [each for file in files for each in read_labelled_texts(file, *columns)]
+
+    if multi_label is not None:
+        return _survey_texts(files, read(multi_label))
+    is_json = all(name.lower().removesuffix(".gz").endswith(".jsonl") for name in files)
+    single, lists = list[LabelledText](), list[LabelledText]()
+    with suppress(DataError):
+        single = read(False)
+    if not single or (not is_json and any(SEPARATOR in each.labels[0] for each in single)):
+        with suppress(DataError):
+            lists = read(True)
+    barred = [] if is_json else [each.place for each in lists if len(each.labels) > 1]
+    # An empty list means that no label applies; an empty cell may be a forgotten label.
+    if lists and (is_json or len(barred) >= MANY_BARS * len(lists)):
+        return _survey_texts(files, lists)
+    found = _survey_texts(files, single or read(False))  # which may raise the error again
+    return replace(found, barred=len(barred), barred_place=next(iter(barred), ""))
+
+
+def _survey_texts(files: Sequence[str], examples: list[LabelledText]) -> Survey:
+    by_words, texts = WordTokenizer((), split_punctuation=True), [each.input for each in examples]
+    counts = [(len(t), len(t.encode()), len(by_words.words_of(t))) for t in texts]
+    lengths, sizes, words = np.array(counts, dtype=np.int64).T
+    surveyed = texts[:SURVEYED]
+    sides = (survey_side(surveyed, len(texts) / len(surveyed)),)
+    classes, path = _classes_of(examples), ", ".join(files)
+    return Survey(
+        *("texts", path, len(texts), sides, lengths, sizes / LEAST_BYTES, words, *classes),
+        sample=(texts[:: max(1, len(texts) // SAMPLED)],),
+        distinct=len({(each.input, each.labels) for each in examples}) / len(texts),
+    )
+
+
+def survey_sequences(files: Sequence[str], label_column: str = "label") -> Survey:
+    """Survey files of labelled feature sequences, which `read_feature_sequences` reads.
+
+    Raises:
+        DataError: they are missing, unreadable, none at all or of the wrong form.
+    """
+    read = (each for file in files for each in read_feature_sequences(file, label_column))
+    sequences = list(of_one_width(read))
+    lengths = np.array([len(sequence.input) for sequence in sequences])
+    missing = [int(np.isnan(sequence.input).sum()) for sequence in sequences]
+    lacking = (sequence.place for sequence, count in zip(sequences, missing, strict=True) if count)
+    first = sequences[0]
+    return Survey(
+        *("sequences", ", ".join(files), len(sequences), (), lengths, lengths, NONE),
+        *_classes_of(sequences),
+        width=first.input.shape[1],
+        names=first.columns,
+        missing=sum(missing),
+        missing_place=next(lacking, ""),
+    )
+
+
+def _classes_of(examples: Sequence[Labelled[Any]]) -> tuple[Classes, str, str]:
+    """The classes, and the places of the first example with several labels and without a label."""
+    several = (example.place for example in examples if len(example.labels) > 1)
+    without = (example.place for example in examples if not example.labels)
+    return count_classes(examples), next(several, ""), next(without, "")
+
+
+def _count_lines(path: str) -> int:
+    """The number of lines of a file; the last one may lack its line break."""
+    counts, last = Counter[bytes](), b"\n"
+    try:
+        with open_unpacked(path) as stream:
+            while block := stream.read(2**20):
+                counts += {end: block.count(end) for end in (b"\n", b"\r")}
+                last = block[-1:]
+    except (OSError, EOFError, zlib.error) as error:
+        raise unreadable(path, error) from None
+    end = b"\n" if counts[b"\n"] else b"\r"
+    return counts[end] + (last != end)

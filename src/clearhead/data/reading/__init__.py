@@ -1,0 +1,1 @@
+"""Data files as checked examples: sentence pairs, labelled texts, sequences of features."""

@@ -1,0 +1,258 @@
+"""Which columns of a table have the texts and which the labels, judged by their cells.
+
+A column has labels if its values repeat, and texts if they hardly do and have several words. Where
+more than one column could be either, nothing is guessed. Line 1 is a row like the others if its
+label is that of another row, or its text is a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Sequence
+from contextlib import closing
+from itertools import islice
+from random import Random
+from typing import NamedTuple
+
+from clearhead.data.reading.tables import Column, is_csv, read_rows
+from clearhead.errors import DataError, first_few
+from clearhead.tokenizer.normal_form import LABEL
+
+SAMPLE = 1000
+"""Rows that are judged: so many at the start of a table, and so many at random from the others.
+
+The start alone would show one label only of a file that is sorted by label.
+"""
+
+LEAST = 10
+"""Fewer rows show nothing."""
+
+LABEL_WORDS = 4
+"""A label has this many words on average at most, and so has the name of a column."""
+
+UNSPACED = range(0x0E00, 0xD7B0)
+"""Thai to Korean, roughly: a cell with such a character is not judged by its words."""
+
+
+class Columns(NamedTuple):
+    """The columns of the texts and of the labels: both names, or both positions from 1."""
+
+    text: Column
+    label: Column
+
+    @property
+    def by_position(self) -> bool:
+        """Whether the file has no header."""
+        return isinstance(self.text, int)
+
+    @property
+    def described(self) -> str:
+        """Where the texts and labels are, for people."""
+        if self.by_position:
+            return f"texts in column {self.text}, labels in column {self.label}, and no header"
+        return f"texts in column {self.text!r}, labels in column {self.label!r}"
+
+    @property
+    def settings(self) -> str:
+        """The settings and the options that choose them."""
+        text, label = (json.dumps(column, ensure_ascii=False) for column in self)
+        return (
+            f"data.text_column = {text} and data.label_column = {label} "
+            f"(init and evaluate: --text-column {text} --label-column {label})"
+        )
+
+
+NAMED = Columns("text", "label")
+"""The columns that are read unless others are given."""
+
+LABEL_FIRST = Columns(2, 1)
+"""The columns of a file with tabs and without a header, unless positions are given."""
+
+NO_HEADER = "if line 1 is not a header"
+
+BY_POSITION = f"{NO_HEADER}, give both columns by position, from 1"
+
+
+def columns_of(
+    path: str, cells: Sequence[str], chosen: Columns, known: Collection[str] = ()
+) -> Columns:
+    """The columns that are read: the chosen ones, or positions if the table has no header.
+
+    Line 1 of two cells in a file with tabs is a header if it has a chosen name. As a label may be
+    `text`, that name of the text column counts before the label only if it is not among the known
+    labels, if there are any.
+
+    Args:
+        path: of the table.
+        cells: of its line 1.
+        chosen: the columns in the settings.
+        known: labels.
+    """
+    if chosen.by_position or is_csv(path) or len(cells) != 2:
+        return chosen
+    starts_with_text = cells[0] == chosen.text and known and cells[0] not in known
+    if chosen.label in cells or cells[1] == chosen.text or starts_with_text:
+        return chosen
+    return LABEL_FIRST
+
+
+def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
+    """The columns of a `.csv`, `.tsv` or `.txt` file; None if they are not clear.
+
+    They are names if line 1 is a header, positions otherwise. Of two columns, the one that has only
+    `known` labels, at least from line 2 on, has the labels.
+    """
+    try:
+        rows = _judged_rows(path)
+    except DataError:
+        return None
+    if len(set(map(len, rows))) > 1:
+        return None
+    first, *others = rows
+    if set(NAMED) <= set(first):
+        return NAMED
+    if len(first) == 2 and (found := _by_known_labels(rows, set(known))):
+        return found
+    if len(others) < LEAST:
+        return None
+    columns = list(zip(*others, strict=True))
+    texts = [number for number, cells in enumerate(columns) if holds_texts(cells)]
+    labels = [number for number, cells in enumerate(columns) if _holds_labels(cells)]
+    if len(texts) != 1 or len(labels) != 1:
+        return None
+    text, label = texts[0], labels[0]
+    match _is_header(first[text], first[label], columns[label]):
+        case True if all(first) and len(set(first)) == len(first):
+            return Columns(first[text], first[label])
+        case False:
+            return Columns(text + 1, label + 1)
+    return None
+
+
+def columns_with_labels(path: str, known: Collection[str]) -> Columns | None:
+    """The positions of the texts and labels of a file of two columns with tabs, without a header.
+
+    None if not exactly one of the columns has only known labels, or the file has another form.
+    """
+    try:
+        rows = _judged_rows(path)
+    except DataError:
+        return None
+    found = _by_known_labels(rows, set(known)) if len(rows[0]) == 2 else None
+    return found if found and found.by_position else None
+
+
+def header_at(path: str, position: int, usual: Column, known: Collection[str]) -> str:
+    """The name at a position, from 1, of line 1 of a table that looks like a header; otherwise "".
+
+    It does if it has the `usual` name there, or names of the texts and labels (see
+    `likely_columns`).
+
+    Raises:
+        DataError: the table cannot be read.
+    """
+    name = _judged_rows(path)[0][position - 1]
+    likely = likely_columns(path, known)
+    return name if name == usual or (likely is not None and not likely.by_position) else ""
+
+
+def _by_known_labels(rows: Sequence[Sequence[str]], known: set[str]) -> Columns | None:
+    """The columns of a table of two, of which one has only known labels, below a header or not."""
+    for header in ([], rows[0]):
+        below = rows[1:] if header else rows
+        match [_are_known(cells, known) for cells in zip(*below, strict=True)]:
+            case [True, False]:
+                label, text = 0, 1
+            case [False, True]:
+                label, text = 1, 0
+            case _:
+                continue
+        if header and all(header) and mean_words([header[text]]) <= LABEL_WORDS:
+            return Columns(header[text], header[label])
+        return Columns(text + 1, label + 1)
+    return None
+
+
+def _are_known(cells: Sequence[str], known: set[str]) -> bool:
+    """Whether the cells have known labels only; a text may have none."""
+    names = set(map(LABEL, _labels_of(cells))) - {""}
+    return bool(names) and names <= set(map(LABEL, known))
+
+
+def columns_hint(
+    place: str | None, label: str, known: Collection[str] = (), pattern: str = ""
+) -> str:
+    """A hint for an unusual label, if its place is line 1 of a table that may be misread.
+
+    Args:
+        place: of the label, `train.tsv:1`.
+        label: that was read there.
+        known: other labels.
+        pattern: a file with the same columns in the settings, which are right for it.
+    """
+    file, _, line = (place or "").rpartition(":")
+    kind = file.lower().removesuffix(".gz")[-4:]
+    if line != "1" or kind not in (".csv", ".tsv", ".txt"):
+        return ""
+    likely = likely_columns(file, known)
+    if pattern:
+        todo = f"give this file the columns of {pattern}, in the same order"
+    elif likely:
+        todo = f"set {likely.settings}"
+    else:
+        todo = "name its columns: data.text_column and data.label_column "
+        todo += "(init and evaluate: --text-column …)"
+    if likely and isinstance(likely.label, int):
+        is_read = label in _labels_of([_judged_rows(file)[0][likely.label - 1]])
+        return "" if is_read else f"; the cells look like {likely.described}: {todo}"
+    return "" if kind == ".txt" else f"; if line 1 is a header, {todo}"
+
+
+def _judged_rows(path: str) -> list[list[str]]:
+    """Line 1, and a sample of the other rows."""
+    with closing(read_rows(path)) as rows:
+        first = list(islice(rows, SAMPLE + 1))
+        spread, random = list(islice(rows, SAMPLE)), Random(0)
+        for count, row in enumerate(rows, start=SAMPLE + 1):
+            # Each of the rows so far is in the sample with the same probability.
+            if (place := random.randrange(count)) < SAMPLE:
+                spread[place] = row
+    return [[cell.strip() for cell in cells] for _, cells in (*first, *spread)]
+
+
+def holds_texts(cells: Sequence[str]) -> bool:
+    """Whether most cells are different from the others, and they have several words."""
+    return 2 * len(set(cells)) > len(cells) and mean_words(cells) >= 2
+
+
+def _holds_labels(cells: Sequence[str]) -> bool:
+    labels = _labels_of(cells)
+    return 2 <= len(set(labels)) <= len(labels) / 2 and mean_words(labels) <= LABEL_WORDS
+
+
+def _labels_of(cells: Sequence[str]) -> list[str]:
+    """The labels in cells, each of which may have several."""
+    return [name for cell in cells for name in cell.split("|")]
+
+
+def mean_words(cells: Sequence[str]) -> float:
+    """The mean number of words; a character of a script without spaces counts as a word."""
+    unspaced = sum(ord(character) in UNSPACED for cell in cells for character in cell)
+    return (sum(len(cell.split()) for cell in cells) + unspaced) / max(1, len(cells))
+
+
+def _is_header(text: str, label: str, labels: Sequence[str]) -> bool | None:
+    """Whether the two cells of line 1 are names of columns; None if that is not clear."""
+    counts = Counter(labels)
+    if label in counts or mean_words([text]) > LABEL_WORDS:
+        return False
+    # The label of line 1 may also be a rare one, unless there are no rare ones.
+    rare = [name for name, count in counts.items() if count == 1]
+    return True if 100 * len(rare) < len(labels) else None
+
+
+def described(cells: Sequence[str]) -> str:
+    """Some cells, shortened, for a message."""
+    short = [repr(cell if len(cell) <= 30 else f"{cell[:29]}…") for cell in cells]
+    return first_few(short, 3)

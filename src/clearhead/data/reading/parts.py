@@ -1,0 +1,366 @@
+"""The parts of the data (train, validation, test): files, or examples in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from clearhead.data.reading.arrays import files_of_array_folder
+from clearhead.data.reading.feature_sequences import of_one_width, read_feature_sequences
+from clearhead.data.reading.features import as_frames
+from clearhead.data.reading.labelled import Labelled, join_lines, label_name, read_labelled_texts
+from clearhead.data.reading.lines import open_packed, refuse_pipe
+from clearhead.data.reading.pairs import Pair, place, read_pairs, short_name
+from clearhead.data.reading.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
+from clearhead.data.reading.tables import refuse_unwritable
+from clearhead.errors import ConfigError, DataError, ModelFolderError, reason, type_of
+from clearhead.folder.files import read_json
+from clearhead.settings import RunConfig
+from clearhead.tokenizer.normal_form import PLAIN, NormalForm, form_of
+
+Given = Sequence[Sequence[Any]]
+"""Examples in memory: (source, target), or (text or features, label or list of labels).
+
+The latter may have the weight of the example in the training loss as a third item.
+"""
+
+
+@dataclass(frozen=True)
+class DataPart:
+    """One part of the data.
+
+    Attributes:
+        name: of the part.
+        files: for `read_pairs` or `read_examples`; () for examples given in memory.
+        examples: the pairs or labelled examples that were read, or given.
+        form: of what is read; the form of targets follows from it.
+    """
+
+    name: Part | Literal["replay"]
+    files: tuple[str, ...] = ()
+    examples: tuple[Any, ...] = ()
+    form: NormalForm = PLAIN
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.examples)
+
+    @property
+    def where(self) -> str:
+        """The place of the whole part, for errors."""
+        return ", ".join(self.files) or f"{self.name} examples"
+
+    @cached_property
+    def hashes(self) -> list[tuple[str, bytes]]:
+        """Each file or folder (or `memory`) with 32 bytes of hash of its content.
+
+        Raises:
+            DataError: a file is missing or cannot be read.
+        """
+        if not self.files and self.examples:
+            return [("memory", _memory_hash(self.examples))]
+        return [(file, file_hash(file, self._kind)) for file in self.files]
+
+    def pairs(self) -> Iterator[Pair]:
+        """The sentence pairs, as a stream if they are not in memory; errors as `read_pairs`."""
+        if self.examples or not self.files:
+            return iter(self.examples)
+        return self._formed(read_pairs(self.files, self._kind))
+
+    def _formed(self, examples: Iterable[Any]) -> Iterator[Any]:
+        """Examples in the form of the part, so that texts that look the same are the same."""
+        form, of_target = self.form, self.form.of_target()
+
+        def formed(example: Any) -> Any:
+            if isinstance(example, Pair):
+                source, target, line = example
+                return Pair(form(source), of_target(target), line)
+            return example._replace(input=form(example.input))
+
+        return iter(examples) if form == PLAIN else map(formed, examples)
+
+    @property
+    def _kind(self) -> Part:
+        """The part of built-in data that is named without one."""
+        return "train" if self.name == "replay" else self.name
+
+    def place(self, example: Pair | Labelled[Any], in_target: bool = False) -> str:
+        """The place of an example, or of the target of a pair, in a report.
+
+        It has no path, unless two files have the same name: `train.de:17`, `cat/3.npy`
+        in a folder, `example 17` in memory.
+        """
+        if isinstance(example, Pair) and self.files:
+            return place(self.files, example.line, in_target)
+        if isinstance(example, Pair):
+            return _place_in_memory(self.name, example.line)
+        file, _, line = example.place.rpartition(":")
+        if file in self.files:
+            return f"{short_name(file, self.files)}:{line}"
+        path = Path(example.place)
+        for folder in map(Path, map(os.path.expanduser, self.files)):
+            if path != folder and path.is_relative_to(folder):
+                return str(path.relative_to(folder))
+        return path.name
+
+    def read(self, config: RunConfig) -> DataPart:
+        """The part with its examples in memory.
+
+        Raises:
+            DataError: a file cannot be used; `where` is the file and line.
+        """
+        if self.examples or not self.files:
+            return self
+        if config.task == "translation":
+            return replace(self, examples=tuple(self.pairs()))
+        examples = (example for file in self.files for example in read_examples(file, config))
+        if config.input == "features":
+            examples = of_one_width(examples)
+        return replace(self, examples=tuple(self._formed(examples)))
+
+
+class Parts(NamedTuple):
+    """The parts of a run's data."""
+
+    train: DataPart
+    validation: DataPart
+    test: DataPart
+    replay: DataPart = DataPart("replay")
+
+    @property
+    def held_out(self) -> tuple[Any, ...]:
+        """The validation and test examples in memory."""
+        return (*self.validation.examples, *self.test.examples)
+
+
+def parts_of(
+    config: RunConfig, examples: Given | None = None, validation: Given | None = None
+) -> Parts:
+    """The parts of the data of a run; no file is read.
+
+    `examples` and `validation` are training and validation examples in memory, instead of files.
+
+    Raises:
+        ConfigError: a part that the run needs is missing, or both in files and in memory.
+        DataError: an example in memory has a wrong form; a folder is named as a file of texts; or a
+            file is a pipe.
+    """
+    data, pairs = config.data, config.task == "translation"
+    parts = Parts(
+        _part(config, "train", data.train, examples),
+        _part(config, "validation", data.validation, validation),
+        _part(config, "test", data.test, None),
+        _part(config, "replay", data.replay, None),
+    )
+    if not parts.train:
+        two = "name two parallel files: train = ['train.en', 'train.de']"
+        todo = two if pairs else "name one: train = ['train.csv'], or a folder"
+        raise ConfigError("data.train names no files", todo=todo)
+    if pairs and not parts.validation:
+        raise ConfigError(
+            "data.validation names no files",
+            why="the best model is chosen by its score on pairs that it is not trained on",
+            todo="name files with other pairs than the training data, such as a thousand lines "
+            "split off both sides (init: --validation)",
+        )
+    return parts
+
+
+def _part(
+    config: RunConfig,
+    name: Part | Literal["replay"],
+    files: tuple[str, ...],
+    given: Given | None,
+) -> DataPart:
+    part = DataPart(name, files, form=form_of_texts(config))
+    if given is None:
+        for file in files:
+            refuse_pipe(file)
+            if config.input == "text" and os.path.isdir(os.path.expanduser(file)):
+                what, todo = "this is a folder, not a file", "name a file in it"
+                raise DataError(what, where=file, todo=todo)
+        return part
+    if files:
+        raise ConfigError(
+            f"there are {name} examples in memory, and data.{name} names files",
+            where=", ".join(files),
+            todo=f"leave one of them out: data.{name} or the examples",
+        )
+    if len(given) == 0:
+        raise DataError("there are no examples", where=f"{name} examples")
+    if config.task == "translation":
+        pairs = (_pair(each, n, name) for n, each in enumerate(given, 1))
+        return replace(part, examples=tuple(part._formed(pairs)))
+    labelled = (labelled_example(each, n, name, config) for n, each in enumerate(given, 1))
+    if config.input == "features":
+        labelled = of_one_width(labelled)
+    return replace(part, examples=tuple(part._formed(labelled)))
+
+
+def form_of_texts(config: RunConfig) -> NormalForm:
+    """The form of the texts that are read. The tokenizer folds and lower-cases them later."""
+    if config.input == "features":
+        return PLAIN
+    found = form_of(config)
+    return NormalForm(found.unicode, found.spaces, found.removed)
+
+
+def _pair(given: Any, number: int, name: str) -> Pair:
+    where = _place_in_memory(name, number)
+    source, target = _two(given, "(source, target)", where)
+    return Pair(_text(source, "the source", where), _text(target, "the target", where), number)
+
+
+def labelled_example(given: Any, number: int, name: str, config: RunConfig) -> Labelled:
+    """An example in memory: (text or features, label or list of labels).
+
+    Args:
+        given: the example.
+        number: from 1, for errors.
+        name: of its part of the data.
+        config: of the model.
+
+    Raises:
+        DataError: it has another form, or several labels where one is needed.
+    """
+    where = _place_in_memory(name, number)
+    weight = 1.0
+    if isinstance(given, list | tuple) and len(given) == 3:
+        *given, weight = given
+        if not 0 <= weight < math.inf:
+            raise DataError(f"the weight is {weight}, not a number from 0", where=where)
+    content, label = _two(given, "(text or features, label), or (…, label, weight)", where)
+    values = label if isinstance(label, list | tuple) else [label]
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
+    labels = tuple(dict.fromkeys(label_name(value, where) for value in values))
+    if len(labels) != 1 and not config.classifier.multi_label:
+        raise DataError(
+            f"there are {len(labels)} labels",
+            where=where,
+            todo="give one label, or allow any number: classifier.multi_label = true",
+        )
+    if config.input == "text":
+        return Labelled(_text(content, "the text", where), labels, where, weight=weight)
+    return Labelled(as_frames(np.asarray(content), where), labels, where, weight=weight)
+
+
+def _place_in_memory(name: str, number: int) -> str:
+    return f"example {number}" if name == "train" else f"{name} example {number}"
+
+
+def _two(given: Any, form: str, where: str) -> tuple[Any, Any]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
+        raise DataError(f"the example is not {form}", where=where, why=f"it is {given!r}"[:200])
+    return given[0], given[1]
+
+
+def _text(text: object, what: str, where: str) -> str:
+    if not isinstance(text, str):
+        raise DataError(f"{what} is {type_of(text)}, not a string", where=where)
+    refuse_unwritable(text, what, where)
+    return join_lines(text)
+
+
+def read_examples(path: str, config: RunConfig, known: Collection[str] = ()) -> list[Labelled]:
+    """The labelled texts of a file, or the feature sequences of a file or folder.
+
+    `known` are labels by which the columns of texts are recognised.
+
+    Raises:
+        DataError: they cannot be used; `where` is the file and line.
+    """
+    data = config.data
+    if config.input == "features":
+        return list(read_feature_sequences(path, str(data.label_column)))
+    several = config.classifier.multi_label
+    return list(read_labelled_texts(path, data.text_column, data.label_column, several, known))
+
+
+LARGEST_NAMED = 2**36
+"""The largest data file that is read because the configuration of a model folder names it."""
+
+
+def parts_of_run(folder: Path, config: RunConfig) -> Parts:
+    """The parts of the data of a model folder; it raises as `parts_of` and `check_recorded`."""
+    parts = parts_of(config)
+    for part in parts:
+        check_recorded(folder, part)
+    return parts
+
+
+def check_recorded(folder: Path, part: DataPart) -> None:
+    """Check a part of the data whose files the configuration of a model folder names.
+
+    The folder may be a stranger's. A file is only read if it is a file on a disk with the hash that
+    the run has recorded.
+    """
+    try:
+        recorded = list(read_json(folder / "provenance.json")["data"].get(part.name, {}).values())
+    except (ModelFolderError, KeyError, AttributeError):
+        what = "the record of the run, provenance.json, is missing or damaged"
+        raise DataError(what, where=folder, todo=NAME_DATA) from None
+    options = {"regular": True, "largest": LARGEST_NAMED}
+    if recorded != [file_hash(file, part._kind, **options).hex() for file in part.files]:
+        raise DataError(
+            f"the {part.name} data are not those of the run",
+            where=part.where if part.files else folder,
+            why="their content is not the one that provenance.json records",
+            todo=NAME_DATA,
+        )
+
+
+NAME_DATA = "name the data in the command"
+"""What to do if the files that a model folder names cannot be used."""
+
+
+def file_hash(file: str, part: Part = "train", *, regular: bool = False, largest: int = 0) -> bytes:
+    """32 bytes of hash of what is read from a file, a folder or a part of the phrasebook.
+
+    Of a folder of feature sequences, the names of the files and `labels.csv` count as well. `part`
+    is the part of a phrasebook that is named without one. `regular` refuses pipes, see
+    `open_packed`. `largest` is the size in bytes of the largest file that is read (0: any).
+
+    Raises:
+        DataError: a file is missing or cannot be read.
+    """
+    digest, folder = hashlib.blake2b(digest_size=32), Path(os.path.expanduser(file))
+    if file.startswith(PHRASEBOOK):
+        digest.update(json.dumps(phrasebook_pairs(file, part)).encode())
+    elif os.path.isdir(folder):
+        for inner in files_of_array_folder(folder):
+            digest.update(os.fsencode(os.path.relpath(inner, folder)))
+            digest.update(file_hash(str(inner), regular=True, largest=largest))
+    else:
+        with open_packed(file, regular=regular) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            # A file of the system has no size, and reading it may not end.
+            if largest and not 0 < size <= largest:
+                what = f"the file has {size:,} bytes, and a file of 1 to {largest:,} is expected"
+                raise DataError(what, where=file, todo=NAME_DATA)
+            try:
+                while block := stream.read(2**20):
+                    digest.update(block)
+            except OSError as error:
+                raise DataError("the file cannot be read", where=file, why=reason(error)) from None
+    return digest.digest()
+
+
+def _memory_hash(examples: Sequence[Pair | Labelled]) -> bytes:
+    digest = hashlib.blake2b(digest_size=32)
+    for example in examples:
+        content, *rest = example[:2]
+        # Without a weight the hash is that of the content alone.
+        weight = [example.weight] if isinstance(example, Labelled) and example.weight != 1 else []
+        if isinstance(content, np.ndarray):
+            digest.update(content.tobytes())
+            content = content.shape
+        digest.update(json.dumps([content, *rest, *weight]).encode())
+    return digest.digest()

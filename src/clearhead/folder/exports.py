@@ -1,0 +1,288 @@
+"""What exports of all formats share: written aside, compared, then moved into place.
+
+An export is a folder with the files of another program and `clearhead.json`, its description:
+
+    format, version         the name of the format, and the version of the description
+    origin                  digests of what the export was made of: weights, settings, …
+    files                   size and SHA-256 hash of every file of the export, by name
+    fingerprint             a hash of the description itself
+    …                       what the format adds, such as the result of the comparison
+
+Imports no torch, like everything that the CTranslate2 engine needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from clearhead.errors import ExportError, ModelFolderError, is_of_system, reason
+from clearhead.folder.files import LARGEST_FILE, make_folder, read_json, refuse_links, unwritable
+from clearhead.folder.manifest import (
+    Entries,
+    check,
+    entries_in,
+    entry_of,
+    is_leftover,
+    replace_together,
+    settle,
+    unsealed,
+)
+from clearhead.folder.model_folder import ModelFolder
+from clearhead.folder.tensors import SCORES
+from clearhead.settings import RunConfig
+
+DESCRIPTION = "clearhead.json"
+
+MOST_SIZE = 4
+"""The largest file of an export, in sizes of the file of weights."""
+
+VERSION = 2
+
+CLASSIFIER_SETTINGS = (
+    *("input", "data.max_length", "data.missing"),
+    *("classifier.pooling", "classifier.hidden", "classifier.multi_label"),
+)
+"""Settings besides those of the model that change what a classifier computes."""
+
+Build = Callable[[Path], Mapping[str, Any]]
+"""Writes the files of an export into an empty folder, compares it with the model, and returns what
+the description has besides; raises an ExportError if the export is not equal."""
+
+
+def write_export(found: ModelFolder, format: str, output: Path, build: Build) -> dict[str, Any]:
+    """Write an export, and put it in the place of a previous one; returns its description.
+
+    The export is built in a temporary folder. Only if `build` returns it is moved into place. Files
+    in the folder that are not of the previous export are kept.
+
+    Args:
+        found: the model.
+        format: the name of the format.
+        output: the folder of the export.
+        build: writes the files, and compares the export with the model.
+
+    Raises:
+        ExportError: `build` has raised it, or the folder contains other files that are in the way,
+            or it cannot be written.
+        ModelFolderError: the model folder cannot be read.
+    """
+    refuse_links(found.path, output, ExportError)
+    output = output.resolve() if output.is_symlink() else output
+    previous, is_new = _previous_files(output), not output.exists()
+    unfinished = output.with_name(f".{output.name}.unfinished")
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        origin = origin_of(found)  # first: if the weights change meanwhile, the export is stale
+        facts = build(unfinished)
+        built = sorted(unfinished.iterdir())
+        _refuse_other_files(built, output, previous)
+
+        def description(files: Entries) -> dict[str, Any]:
+            return {
+                "format": format,
+                "version": VERSION,
+                "origin": origin,
+                "files": {name: entry._asdict() for name, entry in files.items()},
+                **facts,
+            }
+
+        make_folder(output)
+        writers = {file.name: partial(os.replace, file) for file in built}
+        replace_together(output, writers, DESCRIPTION, description, ExportError)
+        for name in previous - {*writers, DESCRIPTION}:
+            (output / name).unlink(missing_ok=True)
+        return read_json(output / DESCRIPTION)
+    except Exception as error:
+        if not is_of_system(error):
+            raise
+        raise unwritable(output, error, ExportError) from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        if is_new:
+            with suppress(OSError):
+                output.rmdir()  # fails if the folder has files, which is intended
+
+
+def _previous_files(output: Path) -> set[str]:
+    """The names of the files of the previous export in a folder, its description included.
+
+    None if the first export into this folder was killed.
+
+    Raises:
+        ExportError: the folder contains other files and no export.
+    """
+    if not output.exists() or (output.is_dir() and all(map(is_leftover, output.iterdir()))):
+        return set()
+    try:
+        files = read_json(output / DESCRIPTION).get("files")
+    except ModelFolderError:
+        files = None
+    if not isinstance(files, dict):
+        raise ExportError(
+            "there is something else where the export should be; nothing was changed",
+            where=output,
+            todo="remove it, or name another folder: --output FOLDER",
+        )
+    # Only names of files in this folder: "../x" is not one.
+    return {DESCRIPTION, *(name for name in files if Path(name).name == name)}
+
+
+def _refuse_other_files(built: Sequence[Path], output: Path, previous: set[str]) -> None:
+    """Check that no new file has the name of a file that is not of the previous export.
+
+    Raises:
+        ExportError: one has.
+    """
+    for name in (*(file.name for file in built), DESCRIPTION):
+        path = output / name
+        if os.path.lexists(path) and (name not in previous or path.is_dir()):
+            raise ExportError(
+                "a file that is not of the previous export is in the way; nothing was changed",
+                where=path,
+                todo="move it, or name another folder for the export: --output FOLDER",
+            )
+
+
+def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
+    """The description of the export in a folder, checked to be complete and of the model as it is.
+
+    Raises:
+        ExportError: there is none, it is damaged, or it is of another format or model.
+        ModelFolderError: the model folder cannot be read.
+    """
+    again = f"export the model again: {command(found, format)}"
+    if not (path / DESCRIPTION).is_file():
+        todo = f"export the model: {command(found, format)}"
+        raise ExportError(f"there is no export in the format {format}", where=path, todo=todo)
+    tree = _read_description(path, format, f"remove this folder, then {again}")
+    now = origin_of(found)
+    if changed := [name for name, digest in now.items() if tree["origin"].get(name) != digest]:
+        raise ExportError(
+            f"the export is of another model: its {' and '.join(changed)} differ",
+            where=path,
+            why="the model was trained or changed after it was exported",
+            todo=again,
+        )
+    try:
+        entries = entries_in(tree)
+        with suppress(OSError):  # then the files that are not in place are found by their hashes
+            settle(path, entries)
+        # A sparse file takes no space, and reading it could take for ever.
+        most = MOST_SIZE * found.weights.stat().st_size + LARGEST_FILE
+        for name, entry in entries.items():
+            if entry.size > most:
+                raise ValueError(f"it has {name} with {entry.size:,} bytes")
+            check(path / name, entry)
+    except ValueError as error:
+        raise damaged(path, error, again) from None
+    except ModelFolderError as error:
+        if _read_description(path, format, again) != tree:
+            return read_export(path, format, found)  # it was replaced meanwhile
+        what = f"the export is damaged: {error.what}"
+        raise ExportError(what, where=error.where, why=error.why, todo=again) from None
+    return tree
+
+
+def command(found: ModelFolder, format: str) -> str:
+    """The command that exports a model."""
+    return f"clearhead export {found.path} --format {format}"
+
+
+def damaged(path: Path, error: Exception, todo: str) -> ExportError:
+    """The error of an export whose description lacks something, or has something else."""
+    what = "the description of the export is damaged"
+    return ExportError(what, where=path / DESCRIPTION, why=repr(error), todo=todo)
+
+
+def _read_description(path: Path, format: str, todo: str) -> dict[str, Any]:
+    """The description in a folder, with the parts that all formats have."""
+    try:
+        tree = read_json(path / DESCRIPTION)
+        if tree.get("format") != format or tree.get("version") != VERSION:
+            has = f"{tree.get('format')!r}, version {tree.get('version')!r}"
+            what = f"the export has format {has}; this clearhead reads {format!r}, version "
+            raise ExportError(f"{what}{VERSION}", where=path, todo=todo)
+        tree = unsealed(tree)
+        tree["origin"] = dict(tree["origin"])
+        _ = tree["origin"]["weights"]
+        return tree
+    except ModelFolderError as error:
+        raise ExportError(error.what, where=error.where, why=error.why, todo=todo) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path, error, todo) from None
+
+
+# What an export is made of
+
+
+def origin_of(found: ModelFolder) -> dict[str, str]:
+    """The SHA-256 digests of what an export is made of, by name.
+
+    A translator has weights, settings and tokenizers; a classifier also labels, scores (with the
+    temperature of its probabilities), and the normaliser of its features.
+
+    Raises:
+        ModelFolderError: a file cannot be read.
+    """
+    config = found.config
+    settings = json.dumps(dict(_changed_settings(config)), sort_keys=True)
+    origin = {
+        "weights": _digest([found.weights], math.inf),
+        "settings": hashlib.sha256(settings.encode()).hexdigest(),
+    }
+    joint = config.tokenizer.joint or config.task == "classification"
+    tokenizers = ("tokenizer",) if joint else ("source", "target")
+    parts = {"tokenizers": [f"{name}{end}" for name in tokenizers for end in (".json", ".model")]}
+    if config.task == "classification":
+        parts |= {"normaliser": ["normaliser.json"], "labels": ["labels.json"], "scores": [SCORES]}
+    for name, files in parts.items():
+        existing = [path for file in files if (path := found.path / file).exists()]
+        if existing or name == "tokenizers":
+            origin[name] = _digest(existing)
+    return origin
+
+
+def _changed_settings(config: RunConfig) -> Iterator[tuple[str, Any]]:
+    """The settings that change what a model computes and are not the default.
+
+    Without the defaults, an export stays valid if a new version adds a setting.
+    """
+    values, defaults = _flat(asdict(config)), _flat(asdict(RunConfig()))
+    for path, value in values.items():
+        counts = path.startswith("model.")
+        counts |= config.task == "classification" and path in CLASSIFIER_SETTINGS
+        if counts and value != defaults.get(path):
+            yield path, value
+
+
+def _flat(tree: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
+    return flat
+
+
+def _digest(files: Sequence[Path], largest: float = LARGEST_FILE) -> str:
+    """The SHA-256 digest of a file, or of the digests of several."""
+    try:
+        for file in files:
+            if not file.is_file() or file.stat().st_size > largest:
+                raise ValueError(
+                    f"{file.name} is a device or pipe, or has more bytes than expected"
+                )
+        found = [entry_of(file).sha256 for file in files]
+    except (OSError, ValueError) as error:
+        what = "the file cannot be read"
+        raise ModelFolderError(what, where=files[0], why=reason(error)) from None
+    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()

@@ -1,0 +1,181 @@
+"""Tensors that are shared out over processes: each writes its part, and reads only its part.
+
+PyTorch's distributed checkpoint does both. A folder has one safetensors file for each process that
+wrote it, and can be read by any number of processes, which may share out the tensors in another
+way.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import (
+    HuggingFaceStorageReader,
+    HuggingFaceStorageWriter,
+)
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from clearhead.errors import ModelFolderError, UnreadableError, is_of_system, reason
+from clearhead.folder.files import COPY_AGAIN, remove_named, sync, unwritable
+from clearhead.folder.manifest import check, entries_in, entry_of
+from clearhead.ranks import Ranks
+
+WRITTEN = re.compile(r"shard-\d{5,}-model-\d{5}-of-\d{5}\.safetensors")
+"""The names that PyTorch gives to the files of a folder of shards."""
+
+
+def write_shards(above: Path, tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Any]:
+    """Write the parts of all processes into a new folder. All processes must call this.
+
+    The folder is complete, and on the disk, when the function returns. One that a killed run left
+    unfinished has another name.
+
+    Args:
+        above: the folder that gets the new one.
+        tensors: those of this process; it has a part of some, and the others are the same on each.
+        ranks: the processes.
+
+    Returns:
+        What `read_shards` needs: the name of the folder, and the size and hash of each file.
+
+    Raises:
+        ModelFolderError: a process cannot write its part, e.g. because the disk is full.
+    """
+    numbers = [int(each.name) for each in _folders(above)]
+    name = ranks.of_first(f"{max(numbers, default=0) + 1:06}")
+    folder = above / name
+    try:
+        writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
+        save(dict(tensors), storage_writer=writer)
+        # Rank 0's list for all, because a network file system may show them different ones.
+        files = ranks.of_first(sorted(path.name for path in folder.iterdir()))
+        entries = [(each, entry_of(folder / each)._asdict()) for each in ranks.part(files)]
+        for each in (folder, above, above.parent):
+            sync(each)
+    except CheckpointException as error:
+        number, first = _first_failure(error)
+        failed = unwritable(folder, first)
+        where = f"{failed.where}, by process {number}"
+        raise ModelFolderError(failed.what, where=where, why=failed.why, todo=failed.todo) from None
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    return {"folder": name, "files": dict(ranks.gathered(entries))}
+
+
+def read_shards(
+    above: Path,
+    written: Mapping[str, Any],
+    like: Callable[[str], Tensor | None],
+    compare: bool = True,
+    prefix: str = "",
+) -> dict[str, Tensor]:
+    """The tensors that `write_shards` wrote, or the parts of this process. Does not communicate.
+
+    Args:
+        above: the folder with the folder of the shards.
+        written: what `write_shards` returned.
+        like: (name of a tensor) -> a tensor on the same device, shared out in the same way; None
+            for a tensor that is wanted whole on the CPU.
+        compare: whether the files are compared with their hashes.
+        prefix: of the names of the tensors that are read.
+
+    Raises:
+        ModelFolderError: a file is missing, damaged or not of these tensors.
+        UnreadableError: the system cannot read a file.
+    """
+    folder = _checked_folder(above, written, compare)
+    try:
+        reader = HuggingFaceStorageReader(str(folder))
+        tensors = dict[str, Tensor]()
+        for name, plan in reader.read_metadata().state_dict_metadata.items():
+            if not name.startswith(prefix):
+                continue
+            assert isinstance(plan, TensorStorageMetadata)  # safetensors has nothing else
+            other, dtype = like(name), plan.properties.dtype
+            if other is not None and other.shape == plan.size:
+                tensors[name] = torch.empty_like(other, dtype=dtype)
+            else:
+                tensors[name] = torch.empty(plan.size, dtype=dtype)
+        with warnings.catch_warnings():
+            # It warns of a single process; each process reads by itself here.
+            warnings.simplefilter("ignore")
+            load(tensors, storage_reader=reader, no_dist=True)
+    except CheckpointException as error:
+        raise _damaged(folder, reason(_first_failure(error)[1])) from None
+    except Exception as error:
+        if not is_of_system(error):
+            raise
+        raise _damaged(folder, reason(error)) from None
+    return tensors
+
+
+def _checked_folder(above: Path, written: Mapping[str, Any], compare: bool) -> Path:
+    """The folder of the shards, after its list of files, and perhaps their hashes, are compared."""
+    try:
+        folder, entries = above / written["folder"], entries_in(written)
+        if not _is_number(folder.name) or folder.parent != above:
+            raise ValueError(f"{written['folder']!r} is not the name of a folder of parts")
+        found = {path.name for path in folder.glob("*.safetensors")}
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(above, f"what is known about them cannot be read: {error}") from None
+    if found != entries.keys():
+        one = min(found ^ entries.keys())
+        raise _damaged(folder / one, "missing" if one in entries else "it is no part of the state")
+    if compare:
+        for name, entry in entries.items():
+            try:
+                check(folder / name, entry)
+            except UnreadableError:
+                raise
+            except ModelFolderError:
+                raise _damaged(folder / name, "its size or hash is not that of the state") from None
+    return folder
+
+
+def remove_shards(above: Path, kept: set[str]) -> None:
+    """Remove all shards but those in folders with these names. Other files stay.
+
+    Raises:
+        ModelFolderError: one cannot be removed.
+    """
+    try:
+        for folder in _folders(above):
+            if folder.name not in kept:
+                remove_named(folder, WRITTEN)
+    except OSError as error:
+        raise unwritable(above, error) from None
+
+
+def _first_failure(error: CheckpointException) -> tuple[int, Exception]:
+    """The first process that failed, and its error if that is one of the system.
+
+    Any other error is raised: an interruption, or a fault of the program.
+    """
+    number, (failure, _) = min(error.failures.items())
+    if isinstance(failure, Exception) and is_of_system(failure):
+        return number, failure
+    raise failure from None
+
+
+def _folders(above: Path) -> list[Path]:
+    if above.is_symlink() or not above.is_dir():
+        return []
+    return [each for each in above.iterdir() if _is_number(each.name)]
+
+
+def _is_number(name: str) -> bool:
+    return re.fullmatch(r"\d{6,}", name) is not None
+
+
+def _damaged(path: Path, why: str) -> ModelFolderError:
+    what = "the parts of the training state are damaged"
+    return ModelFolderError(what, where=path, why=why, todo=COPY_AGAIN)

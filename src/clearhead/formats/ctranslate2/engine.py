@@ -1,0 +1,332 @@
+"""Runs an exported model with CTranslate2. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from clearhead.decoding.engine import (
+    COMMON_SETTINGS,
+    PADDED_TOKENS,
+    Hypothesis,
+    hypothesis_of,
+    in_batches,
+    length_penalty,
+    longest_output,
+    prefixes_and_keys,
+)
+from clearhead.errors import ExportError, SearchError
+from clearhead.formats.ctranslate2.folder import ExportedModel
+from clearhead.formats.ctranslate2.runtime import Translators, explain_failures, part_size
+from clearhead.settings import SearchConfig
+from clearhead.settings.search import beyond
+from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
+
+if TYPE_CHECKING:
+    import ctranslate2
+
+SCORED_LOGITS = 2**24
+"""Maximum number of logits of a batch when outputs are scored: 64 MB."""
+
+IMPOSSIBLE = -1e8
+"""A lower log-probability is that of a forbidden token, used because nothing else was left."""
+
+
+class Sentence(NamedTuple):
+    """The ids of a source and of a prefix, and the maximum length of the output."""
+
+    source: Sequence[int]
+    prefix: Sequence[int]
+    longest: int
+
+
+class CTranslate2Engine:
+    """Translates with the search of CTranslate2.
+
+    Greedy search gives the same outputs as PyTorch. Beam search differs in a few sentences: in
+    CTranslate2 a live hypothesis replaces a finished one in the beam, in `clearhead.decoding` it
+    does not. When an output is finished, how long it may be and how hypotheses rank are as in
+    `clearhead.decoding`.
+
+    Scores are those of the model under teacher forcing, computed in a second pass over the
+    outputs. With `scores=False` this pass is skipped. `token_scores` are then empty, and `score`
+    is that of the search: for a beam the log-probability among the allowed tokens, for greedy
+    search NaN. With `n_best` > 1 scores are always computed.
+
+    Args:
+        exported: the model.
+        device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
+        threads: threads on the CPU (0: CTranslate2's default).
+        compute_type: the number type of its products: `float32`, `int8`, …
+        scores: whether scores are needed.
+
+    Raises:
+        ExportError: CTranslate2 is not installed, or cannot read the export.
+        ConfigError: there is no such device, or it does not support the compute type.
+        ClearheadError: the device failed, here or later, e.g. because its memory is full.
+    """
+
+    def __init__(
+        self,
+        exported: ExportedModel,
+        *,
+        device: str = "cpu",
+        threads: int = 0,
+        compute_type: str = "float32",
+        scores: bool = True,
+    ) -> None:
+        self.exported = exported
+        self.scores = scores
+        self._sources, self._targets = exported.vocabularies()
+        self.translators = Translators(exported, device, threads, compute_type)
+        self._ids = {name: i for i, name in enumerate(self._targets)}
+
+    @property
+    def longest_source(self) -> int | None:
+        """The maximum number of tokens of a source."""
+        return self.exported.longest_source
+
+    def check_vocabularies(self, tokenizers: Sequence[Tokenizer]) -> None:
+        """Compare the numbers of tokens with those of the model's tokenizers.
+
+        Args:
+            tokenizers: of the source and of the target.
+
+        Raises:
+            ExportError: they differ.
+        """
+        own = [len(self._sources), len(self._targets)]
+        theirs = [len(tokenizer) for tokenizer in tokenizers]
+        if own != theirs:
+            raise ExportError(
+                "the export is of another model: its vocabularies have other sizes",
+                where=self.exported.path,
+                why=f"they have {own} tokens, the tokenizers {theirs}",
+                todo="export the model again: clearhead export",
+            )
+
+    def unsupported(
+        self, search: SearchConfig, prefix: int = 0, source: int = 0
+    ) -> SearchError | None:
+        """The error of a search that this engine does not support; None if it does.
+
+        Positions of the model limit an output, as with PyTorch. If only the export has too few
+        positions for an output, it is an error.
+
+        Args:
+            search: the settings of the search.
+            prefix: number of tokens of the prefix.
+            source: number of tokens of the source.
+        """
+        todo = "use --engine torch, which supports it"
+        if search.method == "sampling":
+            return SearchError(
+                "the CTranslate2 engine does not support sampling (method = 'sampling')",
+                why="its draws would depend on the batch, not only on the seed and the sentence",
+                todo=todo,
+            )
+        if name := beyond(search, (*COMMON_SETTINGS, "no_repeat_ngram")):
+            return SearchError(f"the CTranslate2 engine does not support {name}", todo=todo)
+        if search.no_repeat_ngram and search.min_length > len(self._targets) - len((PAD, BOS, EOS)):
+            return SearchError(
+                "the CTranslate2 engine does not support no_repeat_ngram with min_length = "
+                f"{search.min_length}, which is more than the vocabulary",
+                why="if no token may follow, it uses a forbidden one",
+                todo=todo,
+            )
+        positions, trained = self.exported.longest_output, self.exported.trained_positions
+        needed = longest_output(source, search, prefix)
+        if prefix <= positions and (trained or needed <= positions):
+            return None
+        fits_without_prefix = trained or longest_output(source, search) <= positions
+        todo = "shorten the prefix" if fits_without_prefix else "set max_length"
+        return SearchError(
+            f"an output may have {needed} tokens, {prefix} of them a prefix, but the "
+            f"{'model' if trained else 'export'} has {positions} positions",
+            todo=todo if trained else f"{todo}, or use --engine torch",
+        )
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        search: SearchConfig,
+        *,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        keys: Sequence[int] | None = None,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, in the order of the sources; see `Engine`."""
+        if error := self.unsupported(search):
+            raise error
+        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
+        sentences = [
+            self._sentence(source, prefix, search, key)
+            for source, prefix, key in zip(sources, prefixes, keys, strict=True)
+        ]
+        return in_batches(
+            list(map(len, sources)),
+            batch_size,
+            PADDED_TOKENS,
+            lambda batch: self._translate_batch([sentences[i] for i in batch], search),
+            progress,
+        )
+
+    def token_scores(
+        self, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
+    ) -> list[tuple[float, ...]]:
+        """The log-probability of each token of each output, and last that of the end symbol."""
+
+        def score_batch(batch: list[int]) -> list[tuple[float, ...]]:
+            translator = self.translators.of(len(batch))
+            with explain_failures():
+                scored = translator.score_batch(
+                    _named(self._sources, [sources[i] for i in batch]),
+                    _named(self._targets, [outputs[i] for i in batch]),
+                    max_input_length=0,
+                    max_batch_size=part_size(translator, len(batch)),
+                )
+            return [tuple(result.log_probs) for result in scored]
+
+        pairs = zip(sources, outputs, strict=True)
+        lengths = [max(len(output) + 1, len(source)) for source, output in pairs]
+        padded_tokens = max(1, SCORED_LOGITS // len(self._targets))
+        return in_batches(lengths, len(outputs), padded_tokens, score_batch)
+
+    def _sentence(
+        self, source: Sequence[int], prefix: Sequence[int], search: SearchConfig, key: int
+    ) -> Sentence:
+        where = f"sentence {key + 1}"
+        vocabulary = len(self._targets)
+        if max(prefix, default=0) >= vocabulary:
+            raise SearchError(
+                f"the prefix contains ids outside the vocabulary of {vocabulary} tokens",
+                where=where,
+                todo="encode the prefix with the model's own target tokenizer",
+            )
+        if error := self.unsupported(search, len(prefix), len(source)):
+            error.where = where
+            raise error
+        longest = longest_output(len(source), search, len(prefix), self.exported.longest_output)
+        return Sentence(source, prefix, longest)
+
+    def _translate_batch(
+        self, batch: Sequence[Sentence], search: SearchConfig
+    ) -> list[list[Hypothesis]]:
+        found = self._search_batch(batch, search)
+        # With forced or forbidden tokens the scores of the search are not log-probabilities of the
+        # model. A beam then scores all its hypotheses before they are ranked.
+        forced = any(sentence.prefix for sentence in batch)
+        if search.beam_size > 1 and (forced or search.min_length or search.no_repeat_ngram):
+            return self._scored(batch, found, search)
+        found = [_ranked(hypotheses, search) for hypotheses in found]
+        return self._scored(batch, found, search) if self.scores or search.n_best > 1 else found
+
+    def _search_batch(
+        self, batch: Sequence[Sentence], search: SearchConfig
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence, not ranked: at least `n_best`, if there are so many."""
+        translator = self.translators.of(len(batch))
+        found = [[_hypothesis((), False, 0.0, search)] for _ in batch]
+
+        def search_parts(indices: Sequence[int], key: Callable[[Sentence], Hashable]) -> None:
+            """Search the sentences with the same key together."""
+            parts: dict[Hashable, list[int]] = defaultdict(list)
+            for i in indices:
+                parts[key(batch[i])].append(i)
+            for part in parts.values():
+                results = self._search(translator, [batch[i] for i in part], search)
+                for i, result in zip(part, results, strict=True):
+                    found[i] = self._hypotheses(result, search)
+
+        # A prefix changes the first step of all sentences of a call.
+        filled = [i for i, sentence in enumerate(batch) if sentence.longest > 0]
+        search_parts(filled, lambda s: bool(s.prefix))
+        # A call has one length limit: the highest of its sentences. A sentence that exceeds its own
+        # limit, which is rare, is searched again with that.
+        overlong = [i for i in filled if max(map(_steps, found[i]), default=0) > batch[i].longest]
+        search_parts(overlong, lambda s: (s.longest, bool(s.prefix)))
+        return found
+
+    def _search(
+        self,
+        translator: ctranslate2.Translator,
+        sentences: Sequence[Sentence],
+        search: SearchConfig,
+    ) -> list[ctranslate2.TranslationResult]:
+        """One call of CTranslate2, for sentences that all have a prefix or all have none."""
+        longest = max(sentence.longest for sentence in sentences)
+        beam = search.beam_size
+        # Without a length penalty CTranslate2 stops when the best hypothesis and `num_hypotheses`
+        # in all are finished. With one it stops as soon as `beam_size` are finished, and short bad
+        # ones can reach that number while the best is still live. So `_hypothesis` applies it.
+        with explain_failures():
+            return translator.translate_batch(
+                _named(self._sources, [s.source for s in sentences]),
+                target_prefix=_named(self._targets, [s.prefix for s in sentences])
+                if sentences[0].prefix
+                else None,
+                beam_size=beam,
+                num_hypotheses=beam if search.length_penalty else search.n_best,
+                length_penalty=0.0,
+                no_repeat_ngram_size=search.no_repeat_ngram,
+                suppress_sequences=[[self._targets[PAD]], [self._targets[BOS]]],
+                return_end_token=True,
+                return_scores=beam > 1,
+                max_input_length=0,
+                max_batch_size=part_size(translator, len(sentences)),
+                max_decoding_length=longest,
+                min_decoding_length=min(search.min_length, longest),
+            )
+
+    def _hypotheses(
+        self, result: ctranslate2.TranslationResult, search: SearchConfig
+    ) -> list[Hypothesis]:
+        """The distinct hypotheses of a result, without impossible ones."""
+        scores = result.scores or [math.nan] * len(result.hypotheses)
+        found: dict[tuple[int, ...], Hypothesis] = {}
+        for names, score in zip(result.hypotheses, scores, strict=True):
+            output = tuple(self._ids[name] for name in names)
+            if score < IMPOSSIBLE or output in found:
+                continue
+            finished = output[-1:] == (EOS,)
+            tokens = output[:-1] if finished else output
+            found[output] = _hypothesis(tokens, finished, score, search)
+        return list(found.values())
+
+    def _scored(
+        self, batch: Sequence[Sentence], found: Sequence[Sequence[Hypothesis]], search: SearchConfig
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses with the model's own scores, ranked."""
+        sources = [s.source for s, each in zip(batch, found, strict=True) for _ in each]
+        outputs = [h.tokens for each in found for h in each]
+        scores = iter(self.token_scores(sources, outputs))
+
+        def scored(h: Hypothesis) -> Hypothesis:
+            return hypothesis_of(h.tokens, next(scores)[: _steps(h)], search.length_penalty)
+
+        return [_ranked([scored(h) for h in each], search) for each in found]
+
+
+def _named(names: Sequence[str], tokens: Iterable[Sequence[int]]) -> list[list[str]]:
+    return [[names[i] for i in ids] for ids in tokens]
+
+
+def _steps(hypothesis: Hypothesis) -> int:
+    """The number of tokens, the end symbol included."""
+    return len(hypothesis.tokens) + hypothesis.finished
+
+
+def _hypothesis(
+    tokens: tuple[int, ...], finished: bool, score: float, search: SearchConfig
+) -> Hypothesis:
+    penalty = length_penalty(len(tokens) + finished, search.length_penalty)
+    return Hypothesis(tokens, score, (), score / penalty, finished)
+
+
+def _ranked(hypotheses: Sequence[Hypothesis], search: SearchConfig) -> list[Hypothesis]:
+    """The `n_best` hypotheses, best first; unfinished ones rank after all finished ones."""
+    best_first = sorted(hypotheses, key=lambda h: (not h.finished, -h.normalised_score))
+    return best_first[: search.n_best]

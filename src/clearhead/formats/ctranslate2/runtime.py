@@ -1,0 +1,218 @@
+"""Loads CTranslate2 and an export, chooses workers and threads, and explains errors."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from clearhead.decoding.engine import ONE_THREAD
+from clearhead.device import imported, intel, processors, real_cores, warn_of_long_waits
+from clearhead.errors import ClearheadError, ConfigError, ExportError
+from clearhead.formats.ctranslate2.folder import ExportedModel
+
+if TYPE_CHECKING:
+    import ctranslate2
+
+MODEL = "model.bin"
+"""The file of an export that has its weights."""
+
+NARROW = 256
+"""The largest d_model that is fastest with workers of one thread each."""
+
+SHARING = 2
+"""Maximum number of threads that compute a single sentence; more were not measured."""
+
+SMALLEST_PART = 8
+"""Minimum number of sentences that a worker gets, if there are so many."""
+
+FAILURES = (RuntimeError, MemoryError)
+"""Raised by CTranslate2 if the device fails, e.g. for lack of a GPU library or of memory."""
+
+
+class Translators:
+    """CTranslate2's translators of one export (docs/decisions/0012).
+
+    On a CPU a narrow model has one worker for each thread; a wide model has one worker with all
+    threads. For a single sentence all workers but one would be idle. So a narrow model in float32
+    that is wider than `ONE_THREAD` is loaded a second time, with one worker of up to `SHARING`
+    threads, if each thread has a core of its own. On Intel processors, where CTranslate2 uses other
+    libraries, threads that share a product are slower: there every model has one worker for each
+    thread.
+
+    Arguments and errors are those of `CTranslate2Engine`.
+    """
+
+    def __init__(
+        self, exported: ExportedModel, device: str, threads: int, compute_type: str
+    ) -> None:
+        self._options = exported, device, threads, compute_type
+        self._path = exported.path / MODEL
+        self._stamp = _stamp(self._path)
+        self._loaded = _load(*self._options)
+        _LOADED.add(self)
+
+    def of(self, sentences: int) -> ctranslate2.Translator:
+        """The translator that is fastest for a number of sentences."""
+        if self._loaded is None:
+            if _stamp(self._path) != self._stamp:
+                raise ExportError(
+                    "this process was forked, and the export has changed since it was loaded",
+                    where=self._path.parent,
+                    todo="load the model in the new process, after the fork",
+                )
+            self._loaded = _load(*self._options)
+        many, single = self._loaded
+        return single if sentences == 1 else many
+
+    def forget(self) -> None:
+        """Load the export again when it is needed: a fork copies no threads of CTranslate2.
+
+        The old objects are kept for ever, because their destructors wait for these threads.
+        """
+        for translator in self._loaded or ():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(translator))
+        self._loaded = None
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What identifies the file that has a name now; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+_LOADED: WeakSet[Translators] = WeakSet()
+"""All objects of this process."""
+
+
+def _forget_all() -> None:
+    for translators in _LOADED:
+        translators.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+def _load(
+    exported: ExportedModel, device: str, threads: int, compute_type: str
+) -> tuple[ctranslate2.Translator, ctranslate2.Translator]:
+    """The translator for several sentences, and the one for a single sentence."""
+    gpu = device == "cuda" or (device == "auto" and installed().get_cuda_device_count() > 0)
+    one_thread_each = (exported.d_model <= NARROW or intel()) and not gpu
+    workers = (threads or _default_threads()) if one_thread_each else 1
+    each = 1 if workers > 1 else threads
+    many = open_translator(exported, device, compute_type, workers, each)
+    is_narrowest = exported.d_model <= ONE_THREAD
+    may_share = compute_type == "float32" and not intel() and not is_narrowest
+    sharing = min(workers, SHARING, real_cores()) if may_share else 1
+    if not gpu and (sharing if workers > 1 else each or _default_threads()) > 1:
+        warn_of_long_waits("ctranslate2")
+    if sharing == 1:
+        return many, many
+    # Loaded now, not when needed: by then another export may have replaced this one.
+    return many, open_translator(exported, device, compute_type, 1, sharing)
+
+
+def part_size(translator: ctranslate2.Translator, sentences: int) -> int:
+    """The number of sentences that a worker gets at a time; 0: all of them."""
+    workers = translator.num_translators
+    return 0 if workers == 1 else max(SMALLEST_PART, -(-sentences // workers))
+
+
+def _default_threads() -> int:
+    """CTranslate2's default, but no more than the process may use."""
+    requested = os.environ.get("OMP_NUM_THREADS", "")
+    return int(requested) if requested.isdecimal() and int(requested) else min(4, processors())
+
+
+def installed() -> ModuleType:
+    """The package ctranslate2.
+
+    Raises:
+        ExportError: it is not installed.
+    """
+    try:
+        return imported("ctranslate2")
+    except ImportError as error:
+        raise ExportError(
+            "the package ctranslate2 is not installed",
+            why=str(error),
+            todo="install it: pip install ctranslate2; or use --engine torch",
+        ) from None
+
+
+def open_translator(
+    exported: ExportedModel, device: str, compute_type: str, workers: int, threads: int
+) -> ctranslate2.Translator:
+    """CTranslate2's translator of an export; errors as for `CTranslate2Engine`.
+
+    Args:
+        exported: the model.
+        device: as for `CTranslate2Engine`, like `compute_type`.
+        workers: number of parts of a batch that are translated at the same time.
+        threads: threads of each worker (0: CTranslate2's default).
+    """
+    ctranslate2 = installed()
+    try:
+        return ctranslate2.Translator(
+            str(exported.path),
+            device=device,
+            compute_type=compute_type,
+            inter_threads=workers,
+            intra_threads=threads,
+        )
+    except (ValueError, *FAILURES) as error:
+        raise _loading_error(error, exported, device, compute_type) from None
+
+
+def _loading_error(
+    error: Exception, exported: ExportedModel, device: str, compute_type: str
+) -> ClearheadError:
+    # The path of the export may contain any word.
+    message = str(error).replace(str(exported.path), "")
+    out_of_memory = isinstance(error, MemoryError) or "out of memory" in message
+    about_a_gpu = any(word in message for word in ("CUDA", "cuBLAS", "cuDNN", "libcu"))
+    if about_a_gpu and not out_of_memory and not installed().get_cuda_device_count():
+        return ConfigError(
+            f"the device is {device!r}, but CTranslate2 finds no GPU that it can use",
+            why=str(error),
+            todo="use the device 'cpu'",
+        )
+    if about_a_gpu or out_of_memory:
+        return _device_error(error, "use --device cpu, or free some of the device's memory")
+    if isinstance(error, ValueError):
+        return ConfigError(
+            f"CTranslate2 does not support the compute type {compute_type!r} on the device "
+            f"{device!r} of this machine",
+            why=str(error),
+            todo="use the compute type 'float32'",
+        )
+    return ExportError(
+        "CTranslate2 cannot read the export",
+        where=exported.path,
+        why=str(error),
+        todo="export the model again: clearhead export",
+    )
+
+
+@contextmanager
+def explain_failures() -> Iterator[None]:
+    """Turn CTranslate2's errors while it computes into a `ClearheadError` with advice."""
+    try:
+        yield
+    except FAILURES as error:
+        raise _device_error(error, "use --device cpu or a smaller --batch-size") from None
+
+
+def _device_error(error: Exception, todo: str) -> ClearheadError:
+    return ClearheadError(
+        "CTranslate2 failed on this device", why=str(error) or type(error).__name__, todo=todo
+    )

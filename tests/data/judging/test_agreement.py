@@ -1,0 +1,628 @@
+"""Sides and parts that do not belong together are found; data that do are not suspected."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clearhead.data.judging import agreement
+from clearhead.data.judging.agreement import check_agreement
+from clearhead.data.reading.pairs import Pair
+from clearhead.data.reading.parts import DataPart, Parts, parts_of
+from clearhead.data.reading.phrasebook import LANGUAGE_PAIRS, phrasebook_pairs
+from clearhead.data.trainable import check_trainable, read_labelled
+from clearhead.errors import ClearheadError, ConfigError, DataError
+from clearhead.settings import RunConfig, config_from
+
+BOOKS = {
+    (pair, part): phrasebook_pairs(f"phrasebook:{pair}", part)
+    for pair in LANGUAGE_PAIRS
+    for part in ("train", "validation", "test")
+}
+ENGLISH, SPANISH = (list(side) for side in zip(*BOOKS["en-es", "test"], strict=True))
+GERMAN = [source for source, _ in BOOKS["de-en", "test"]]
+KNOWN = list(BOOKS["en-es", "validation"])
+
+
+def run(**data: object) -> RunConfig:
+    return config_from({"data": data})
+
+
+def warnings(train: list, validation: list = KNOWN, mismatch: str = "warn") -> list[str]:
+    config = run(mismatch=mismatch)
+    return check_agreement(config, parts_of(config, train, validation))
+
+
+def refusal(train: list, validation: list = KNOWN) -> DataError:
+    with pytest.raises(DataError) as caught:
+        warnings(train, validation, "refuse")
+    return caught.value
+
+
+def unsure(train: list, validation: list = KNOWN) -> int:
+    """The number of warnings about data that are not refused."""
+    return len(warnings(train, validation, "refuse"))
+
+
+def shuffled(texts: list[str]) -> list[str]:
+    return random.Random(0).sample(texts, len(texts))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", LANGUAGE_PAIRS)
+@pytest.mark.parametrize("turn", [1, -1])
+def test_the_phrasebook_belongs_together(pair: str, turn: int) -> None:
+    parts = [[each[::turn] for each in BOOKS[pair, part]] for part in ("train", "validation")]
+    assert warnings(parts[0], parts[1]) == []
+    for count in (1, 50, 200, 500):
+        assert warnings(parts[1][:count], parts[0][:count]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [500, 1000])
+@pytest.mark.parametrize("shift", [1, -1, 2])
+def test_targets_shifted_by_lines_are_refused(count: int, shift: int) -> None:
+    targets = SPANISH[:count]
+    error = refusal(list(zip(ENGLISH, targets[shift:] + targets[:shift], strict=False)))
+    assert "shifted" in error.what
+    assert str(abs(shift)) in error.what
+    assert error.where == "train examples"
+    assert "data.mismatch" in str(error.todo)
+
+
+def test_shifted_pairs_to_replay_are_refused() -> None:
+    parts = parts_of(run(), KNOWN, KNOWN)
+    pairs = tuple(
+        Pair(source, target, line)
+        for line, (source, target) in enumerate(zip(ENGLISH, SPANISH[1:], strict=False), start=1)
+    )
+    with pytest.raises(DataError, match="shifted") as caught:
+        check_agreement(run(), parts._replace(replay=DataPart("replay", (), pairs)))
+    assert caught.value.where == "replay examples"
+
+
+@pytest.mark.slow
+def test_shuffled_targets_are_refused() -> None:
+    pairs = list(zip(ENGLISH, shuffled(SPANISH), strict=True))
+    assert "do not belong together" in refusal(pairs).what
+    (line,) = warnings(pairs)
+    assert "do not belong together" in line
+
+
+def test_few_pairs_raise_a_warning_only_and_fewer_nothing() -> None:
+    pairs = list(zip(ENGLISH, SPANISH[1:], strict=False))
+    (line,) = warnings(pairs[:300], mismatch="refuse")
+    assert "shifted" in line
+    assert warnings(pairs[:100], mismatch="refuse") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [300, 400, 500, 700])
+def test_a_line_that_is_missing_is_found_about_where_it_is(kept: int) -> None:
+    targets = SPANISH[:kept] + SPANISH[kept + 1 :]
+    error = refusal(list(zip(ENGLISH, targets, strict=False)))
+    assert "shifted by 1 line" in error.what
+    first, last = lines_of(error)
+    assert first <= kept + 1 <= last <= first + 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_a_line_that_is_missing_in_long_data_is_found_between_two_lines(share: float) -> None:
+    sources, targets = map(list, zip(*BOOKS["en-es", "train"], strict=True))
+    kept = int(share * len(sources))
+    error = refusal(list(zip(sources, targets[:kept] + targets[kept + 1 :], strict=False)))
+    first, last = lines_of(error)
+    assert first <= kept + 1 <= last <= first + len(sources) / 6
+
+
+def test_pairs_that_do_not_belong_together_from_some_line_on_are_found_before_a_line() -> None:
+    targets = SPANISH[:500] + shuffled(SPANISH[500:])
+    error = refusal(list(zip(ENGLISH, targets, strict=True)))
+    assert "do not belong together" in error.what
+    (line,) = lines_of(error)
+    assert 501 <= line <= 900
+
+
+def lines_of(error: DataError) -> list[int]:
+    """The numbers of lines in an error."""
+    return [
+        int(number) for number in re.findall(r"(?:between|and|before) example (\d+)", error.what)
+    ]
+
+
+def test_equal_sides_are_refused() -> None:
+    assert "the same" in refusal([(text, text) for text in ENGLISH]).what
+    some = [
+        (text, text if n % 3 else other) for n, (text, other) in enumerate(BOOKS["en-es", "test"])
+    ]
+    (line,) = warnings(some, mismatch="refuse")
+    assert "(67 %)" in line
+
+
+@pytest.mark.slow
+def test_swapped_sides_of_the_validation_part_are_refused() -> None:
+    error = refusal(list(BOOKS["en-es", "train"]), [pair[::-1] for pair in KNOWN])
+    assert "swapped" in error.what
+    assert error.where == "validation examples"
+
+
+def partly_translated(part: str) -> list[tuple[str, str]]:
+    """English and German, where a third of the targets is English, as in translated software."""
+    pairs = [each[::-1] for each in BOOKS["de-en", part]]
+    moved = [*pairs[7:], *pairs[:7]]
+    return [
+        (source, moved[row][0] if row % 3 == 0 else target)
+        for row, (source, target) in enumerate(pairs)
+    ]
+
+
+def test_swapped_sides_are_refused_if_one_side_has_much_of_the_other_language() -> None:
+    train, validation = partly_translated("train"), partly_translated("validation")
+    assert "swapped" not in "".join(warnings(train, validation))
+    with pytest.raises(DataError) as raised:
+        warnings(train, [pair[::-1] for pair in validation], "refuse")
+    assert "swapped" in raised.value.what
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_translator_of_both_directions_may_be_validated_in_either(share: float) -> None:
+    pairs = partly_translated("train")
+    turned = int(share * len(pairs))
+    mixed = [pair[::-1] if row < turned else pair for row, pair in enumerate(pairs)]
+    mixed = random.Random(0).sample(mixed, len(mixed))
+    for turn in (1, -1):
+        found = warnings(mixed, [pair[::turn] for pair in partly_translated("validation")])
+        assert "swapped" not in "".join(found)
+
+
+@pytest.mark.slow
+def test_a_side_of_the_validation_part_in_another_language_is_refused() -> None:
+    train = [(target, source) for source, target in BOOKS["de-en", "train"]]
+    assert "another language" in refusal(train, KNOWN).what
+
+
+def test_texts_with_labels_are_not_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("".join(f"{'ab'[n % 2]}\t{text}\n" for n, text in enumerate(ENGLISH)))
+    for files in ([str(path)], []):
+        with pytest.raises(DataError, match="labels") as caught:
+            check_trainable(run(train=[str(path)], validation=files))
+        assert "--task classification" in str(caught.value.todo)
+
+
+@pytest.mark.slow
+def test_a_script_without_spaces_is_compared_too() -> None:
+    rng = random.Random(0)
+    numbers = [[rng.randrange(100) for _ in range(rng.randint(2, 9))] for _ in range(1000)]
+    sources = [" ".join(f"word{n}" for n in each) for each in numbers]
+    targets = ["".join(chr(0x4E00 + n) for n in each) for each in numbers]
+    pairs = list(zip(sources, targets, strict=True))
+    assert warnings(pairs, pairs[:50]) == []
+    assert (
+        "do not belong"
+        in refusal(list(zip(sources, shuffled(targets), strict=True)), pairs[:50]).what
+    )
+
+
+# Data that are not refused, although they look unusual
+
+
+def enciphered(text: str, key: int) -> str:
+    """The text in an invented language."""
+    return text.lower().translate({97 + n: 97 + (n + key) % 26 for n in range(26)})
+
+
+TRAIN = BOOKS["en-es", "train"][1000:4000]
+TARGETS = {
+    "es": list(TRAIN),
+    "de": [(english, german) for german, english in BOOKS["de-en", "train"][1000:4000]],
+    **{f"x{key}": [(en, enciphered(es, key)) for en, es in TRAIN] for key in (5, 11, 17)},
+}
+TAGGED = {
+    name: [(f">>{name}<< {source}", target) for source, target in pairs]
+    for name, pairs in TARGETS.items()
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize("order", ["one after the other", "in turn"])
+@pytest.mark.parametrize("name", ["es", "x11"])
+def test_one_of_five_languages_is_enough_to_validate_on(name: str, order: str, turn: int) -> None:
+    parts = [pairs[:600] for pairs in TAGGED.values()]
+    if order == "in turn":
+        parts = [list(each) for each in zip(*parts, strict=True)]
+    train = [pair[::turn] for part in parts for pair in part]
+    validation = [pair[::turn] for pair in TAGGED[name][2500:]]
+    assert unsure(train, validation) == 0
+
+
+@pytest.mark.slow
+def test_a_language_in_none_of_the_training_pairs_is_refused() -> None:
+    train = [pair for name in TAGGED if name != "x11" for pair in TAGGED[name][:600]]
+    assert "another language" in refusal(train, TAGGED["x11"][2500:]).what
+
+
+@pytest.mark.slow
+def test_languages_are_looked_for_in_the_whole_training_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agreement, "START", 1000)
+    train = [pair for pairs in TAGGED.values() for pair in pairs * 3]
+    assert unsure(train, TAGGED["x17"][2500:]) == 0
+    without = train[: -3 * len(TAGGED["x17"])]
+    assert "another language" in refusal(without, TAGGED["x17"][2500:]).what
+
+
+@pytest.mark.slow
+def test_a_translator_of_both_directions_may_be_validated_in_the_rarer_one() -> None:
+    pairs = TARGETS["es"]
+    train = pairs[:300] + [pair[::-1] for pair in pairs[300:2500]]
+    assert unsure(train, pairs[2500:]) == 0
+
+
+def numbered(pairs: list) -> tuple[Pair, ...]:
+    return tuple(Pair(source, target, n) for n, (source, target) in enumerate(pairs, 1))
+
+
+@pytest.mark.slow
+def test_pairs_to_replay_may_be_of_another_language() -> None:
+    config = config_from({"start_from": "runs/old"})
+    old = TARGETS["de"]
+    parts = parts_of(config, TARGETS["es"][:2500], TARGETS["es"][2500:])
+    parts = parts._replace(
+        replay=DataPart("replay", (), numbered(old[:2500])),
+        test=DataPart("test", (), numbered(old[2500:])),
+    )
+    assert check_agreement(config, parts) == []
+    swapped = numbered([pair[::-1] for pair in TARGETS["es"][:500]])
+    swapped_part = DataPart("replay", (), swapped)
+    lines = check_agreement(config, parts._replace(replay=swapped_part, test=DataPart("test")))
+    assert any("swapped" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_a_model_to_start_from_may_know_other_languages() -> None:
+    config = config_from({"start_from": "runs/old"})
+    for validation in (TARGETS["de"][:500], [pair[::-1] for pair in KNOWN]):
+        (line,) = check_agreement(config, parts_of(config, TARGETS["es"], validation))
+        assert "validation" in line
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize("length", [1000, 3])
+def test_dialogues_are_not_shifted(turn: int, length: int) -> None:
+    """Each target is the next source, or the other way round, in dialogues of some length."""
+    pairs = [pair[::turn] for n, pair in enumerate(pairwise(ENGLISH)) if n % length != length - 1]
+    assert unsure(pairs, pairs[:50]) == 0
+
+
+def test_the_source_may_have_more_of_a_dialogue() -> None:
+    pairs = [
+        (f"{before} | {text}", answer)
+        for (before, text), answer in zip(pairwise(ENGLISH), ENGLISH[2:], strict=False)
+    ]
+    assert unsure(pairs, pairs[:50]) == 0
+
+
+def word(rng: random.Random, letters: str, least: int, most: int) -> str:
+    return "".join(rng.choices(letters, k=rng.randint(least, most)))
+
+
+def unrelated(kind: str) -> list[tuple[str, str]]:
+    """Pairs whose sides have nothing in common that can be counted, but belong together."""
+    rng = random.Random(0)
+    latin, han = "abcdefghijklmnopqrstuvwxyz", "".join(map(chr, range(0x4E00, 0x5200)))
+    match kind:
+        case "dictionary":
+            return [(word(rng, latin, 3, 12), word(rng, han, 1, 3)) for _ in range(1500)]
+        case "names":
+            return [
+                (f"{word(rng, '0123456789', 4, 9)}", f"{word(rng, latin, 3, 9)}")
+                for _ in range(1500)
+            ]
+        case "gaps":
+            return [(f"{text} ___", word(rng, latin, 1, 9)) for text in ENGLISH]
+        case _:
+            sums = [(rng.randrange(97), rng.randrange(97)) for _ in range(3000)]
+            return [(f"{a} + {b} modulo 97", str((a + b) % 97)) for a, b in sums]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["dictionary", "names", "gaps", "sums"])
+@pytest.mark.parametrize("turn", [1, -1])
+def test_words_and_numbers_without_a_visible_relation_are_not_refused(kind: str, turn: int) -> None:
+    pairs = [pair[::turn] for pair in unrelated(kind)]
+    assert unsure(pairs, pairs[:50]) <= 1
+
+
+@pytest.mark.parametrize("labels", [["0", "1"], [f"w{n}" for n in range(40)]])
+def test_numbers_and_many_words_may_be_targets(labels: list[str]) -> None:
+    pairs = [(text, labels[n % len(labels)]) for n, text in enumerate(ENGLISH)]
+    assert unsure(pairs, pairs[:50]) >= 1
+
+
+def test_few_words_are_labels_beyond_doubt() -> None:
+    pairs = [(text, ("good", "bad")[n % 2]) for n, text in enumerate(ENGLISH)]
+    assert "labels" in refusal(pairs).what
+
+
+# Parts in another style
+
+
+def prepared(text: str) -> str:
+    """An ordinary sentence as in lower-cased, tokenised data."""
+    return f"{text.lower().removesuffix('.')} ."
+
+
+ORDINARY = [(f"{source.capitalize()}.", f"{target.capitalize()}.") for source, target in TRAIN]
+PREPARED = [(prepared(source), prepared(target)) for source, target in ORDINARY]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize("lower", [True, False])
+def test_a_part_in_another_style_than_the_training_data_raises_a_warning(
+    turn: int, lower: bool
+) -> None:
+    config = config_from({"tokenizer": {"lower": lower}})
+    for train, validation in ((PREPARED, PREPARED), (ORDINARY, ORDINARY)):
+        parts = parts_of(config, train[:2500], validation[2500:])
+        assert check_agreement(config, parts) == []
+    train, validation = (PREPARED, ORDINARY)[::turn]
+    lines = check_agreement(config, parts_of(config, train[:2500], validation[2500:]))
+    assert len(lines) == 2
+    for line, side in zip(lines, ("source", "target"), strict=True):
+        assert f"validation {side}" in line
+        assert "punctuation" in line
+        # Nothing is reported for capitals that are missing.
+        assert ("capital letters" in line) == (turn == 1 and not lower)
+
+
+def test_texts_in_another_style_than_the_training_texts_raise_a_warning() -> None:
+    ordinary, tokenised = ([source for source, _ in pairs] for pairs in (ORDINARY, PREPARED))
+    assert of_texts(texts(ordinary[:300]), texts(ordinary[300:400])) == []
+    for count in (40, 100):
+        (line,) = of_texts(texts(tokenised[:300]), texts(ordinary[300 : 300 + count]))
+        assert "validation texts" in line
+
+
+# Texts with labels
+
+
+def texts(given: list[str]) -> list[tuple[str, str]]:
+    return [(text, "ab"[n % 2]) for n, text in enumerate(given)]
+
+
+def of_texts(train: list, validation: list | None, mismatch: str = "refuse") -> list[str]:
+    config = config_from({"task": "classification", "data": {"mismatch": mismatch}})
+    return check_agreement(config, read_labelled(config, parts_of(config, train, validation)))
+
+
+def test_validation_texts_in_another_language_raise_a_warning() -> None:
+    assert of_texts(texts(ENGLISH[:500]), texts(ENGLISH[500:])) == []
+    assert of_texts(texts(ENGLISH), None) == []
+    (line,) = of_texts(texts(ENGLISH), texts(GERMAN))
+    assert "another language" in line
+
+
+def test_validation_texts_in_another_script_are_refused() -> None:
+    greek = [text.lower().translate({97 + n: 0x3B1 + n for n in range(26)}) for text in ENGLISH]
+    with pytest.raises(DataError, match="another language"):
+        of_texts(texts(ENGLISH), texts(greek))
+    assert len(of_texts(texts(ENGLISH), texts(greek), "warn")) == 1
+
+
+def test_columns_that_look_swapped_are_refused_with_the_right_ones(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"{text}\t{label}\n" for text, label in texts(ENGLISH)))
+    config = config_from({"task": "classification", "data": {"train": [str(path)]}})
+    with pytest.raises(DataError, match="swapped") as caught:
+        check_agreement(config, parts_read(config))
+    assert "data.text_column = 1 and data.label_column = 2" in str(caught.value.todo)
+
+
+ONE_WORD = ["".join(random.Random(n).choices("abcdefgh", k=9)) for n in range(60)]
+
+
+def rows_of(first: list[str], second: list[str], header: str, mark: str = "\t") -> str:
+    lines = [f"{one}{mark}{two}\n" for one, two in zip(first, second, strict=True)]
+    return "".join([header.replace(",", mark), *lines])
+
+
+SIXTY = [label for _, label in texts(ONE_WORD)]
+SWAPPED = {
+    "one-word.tsv": rows_of(ONE_WORD, SIXTY, ""),
+    "one-word.txt": rows_of(ONE_WORD, SIXTY, ""),
+    "header.tsv": rows_of(SIXTY, ENGLISH[:60], "text,label\n"),
+    "header.csv": rows_of(SIXTY, [f'"{text}"' for text in ENGLISH[:60]], "text,label\n", ","),
+    "sorted.tsv": rows_of(
+        [f"{text} {n}" for n, text in enumerate(ENGLISH[:500] * 6)], ["a"] * 1500 + ["b"] * 1500, ""
+    ),
+    "keys.jsonl": "".join(
+        f'{{"text": "{label}", "label": "{text}"}}\n'
+        for text, label in zip(ONE_WORD, SIXTY, strict=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SWAPPED)
+def test_the_advice_about_columns_that_look_swapped_is_right(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(SWAPPED[name])
+    tree = {"task": "classification", "data": {"train": [str(path)]}}
+    with pytest.raises(DataError, match="swapped") as caught:
+        check_trainable(config_from(tree))
+    columns = r"data.text_column = (\S+) and data.label_column = (\S+)"
+    options = r"--text-column (\S+) --label-column (\S+)\)"
+    todo = str(caught.value.todo)
+    (setting,) = re.findall(columns, todo)
+    assert re.findall(options, todo) == [setting]
+    text, label = map(json.loads, setting)
+    tree["data"] |= {"text_column": text, "label_column": label}
+    assert check_trainable(config_from(tree)) == []
+
+
+def test_columns_that_are_read_already_are_no_advice(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = "".join(f"text of {n},id {n},{'ab'[n % 2]}\n" for n in range(60))
+    path.write_text(f"text,label,topic\n{rows}")
+    config = config_from({"task": "classification", "data": {"train": [str(path)]}})
+    with pytest.raises(DataError, match="labels") as caught:
+        check_trainable(config)
+    assert '"label"' not in str(caught.value.todo)
+    assert "--label-column" in str(caught.value.todo)
+
+
+def test_swapped_examples_in_memory_have_no_columns() -> None:
+    with pytest.raises(DataError, match="swapped") as caught:
+        of_texts([pair[::-1] for pair in texts(ENGLISH)], None)
+    assert "column" not in str(caught.value.todo)
+
+
+def test_labels_that_are_all_different_are_refused() -> None:
+    with pytest.raises(DataError, match="labels"):
+        of_texts([(text, f"{n}") for n, text in enumerate(ENGLISH)], texts(ENGLISH))
+
+
+def test_two_columns_of_texts_are_perhaps_for_a_translator(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in BOOKS["en-es", "test"]))
+    config = config_from({"task": "classification", "data": {"train": [str(path)]}})
+    with pytest.raises(DataError, match="labels") as caught:
+        check_agreement(config, parts_read(config))
+    assert 'task = "translation"' in str(caught.value.todo)
+
+
+def of_features(sequences: list[np.ndarray], mismatch: str = "refuse") -> list[str]:
+    """The warnings for sequences that are sorted by label."""
+    tree = {"task": "classification", "input": "features", "data": {"mismatch": mismatch}}
+    config = config_from(tree)
+    examples = [(each, str(4 * row // len(sequences))) for row, each in enumerate(sequences)]
+    return check_agreement(config, parts_of(config, examples))
+
+
+def noise(count: int, frames: int, width: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(count, frames, width))
+
+
+@pytest.mark.parametrize("frames", [1, 5])
+@pytest.mark.parametrize("start", [0, 1, 700])
+def test_a_feature_that_counts_the_rows_is_refused(frames: int, start: int) -> None:
+    values = noise(40, frames, 2)
+    values[..., 1] = np.arange(start, start + 40 * frames).reshape(40, frames)
+    some = [each for row, each in enumerate(values) if row % 10]  # the others are held out
+    for sequences in (list(values), some):
+        with pytest.raises(DataError):
+            of_features(sequences)
+        assert len(of_features(sequences, "warn")) == 1
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_feature_that_only_rises_or_falls_raises_a_warning(sign: int) -> None:
+    values = noise(40, 5, 2)
+    values[..., 0] = sign * np.sort(values[..., 0].ravel()).reshape(40, 5)
+    assert len(of_features(list(values))) == 1
+    values[..., 0] = sign * np.repeat(np.arange(40), 5).reshape(40, 5)  # the number of the sequence
+    assert len(of_features(list(values))) == 1
+
+
+def test_features_that_rise_within_each_sequence_or_change_rarely_are_none_of_these() -> None:
+    values = noise(40, 5, 3)
+    values[..., 0] = np.arange(5)
+    values[..., 1] = np.repeat([0, 1], 20)[:, None]
+    values[..., 2] = 3
+    assert of_features(list(values)) == []
+    assert of_features([np.arange(50.0)[:, None]]) == []
+
+
+def curves(count: int, frames: int, width: int) -> np.ndarray:
+    start = np.random.default_rng(0).uniform(0, 6, (count, 1, width))
+    return np.sin(start + np.linspace(0, 3, frames)[:, None]) + 0.1 * noise(count, frames, width)
+
+
+@pytest.mark.parametrize("width", [1, 2, 12])
+def test_swapped_axes_of_arrays_are_refused(width: int) -> None:
+    for values in (curves(60, 30, width), 5 * np.arange(width) + noise(60, 30, width)):
+        assert of_features(list(values)) == []
+    with pytest.raises(DataError):
+        of_features(list(curves(60, 30, width).swapaxes(1, 2)))
+    assert len(of_features(list(curves(60, 30, width).swapaxes(1, 2)), "warn")) == 1
+
+
+def test_axes_that_may_be_swapped_raise_a_warning() -> None:
+    assert len(of_features(list(noise(60, 4, 12)))) == 1
+    assert (
+        len(of_features(list(curves(60, 20, 30).swapaxes(1, 2)))) == 1
+    )  # more channels than frames
+    assert of_features(list(noise(60, 12, 12))) == []
+    assert of_features([each[: 5 + row % 2] for row, each in enumerate(noise(60, 9, 30))]) == []
+    assert of_features(list(np.zeros((60, 9, 3)))) == []
+
+
+def test_the_axes_of_tables_are_known(tmp_path: Path) -> None:
+    rows = [f"s{n}," + ",".join(map(str, each)) for n, each in enumerate(curves(20, 1, 40)[:, 0])]
+    header = ",".join(["sequence", *(f"f{n}" for n in range(40)), "label"])
+    lines = [header, *(f"{row},{'uv'[n % 2]}" for n, row in enumerate(rows))]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    tree = {"task": "classification", "input": "features"}
+    config = config_from({**tree, "data": {"train": str(tmp_path / "a.csv")}})
+    assert check_agreement(config, read_labelled(config, parts_of(config))) == []
+
+
+def parts_read(config: RunConfig) -> Parts:
+    return read_labelled(config, parts_of(config))
+
+
+# What `init` refuses because training would
+
+
+def labelled(path: Path, labels: str, count: int = 40) -> str:
+    lines = (f"{labels[n % len(labels)]}\ttext number {n}\n" for n in range(count))
+    path.write_text("".join(lines))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "message"),
+    [("a", "", "only one class"), ("ab", "abc", "'c'"), ("aab", "", None)],
+)
+def test_classes_that_cannot_be_learned_are_refused(
+    tmp_path: Path, train: str, validation: str, message: str | None
+) -> None:
+    data = {"train": [labelled(tmp_path / "train.tsv", train)]}
+    if validation:
+        data["validation"] = [labelled(tmp_path / "validation.tsv", validation, 50)]
+    config = config_from({"task": "classification", "data": data})
+    if message is None:
+        assert check_trainable(config) == []
+        return
+    with pytest.raises(ClearheadError, match=message):
+        check_trainable(config)
+
+
+def test_a_label_that_only_the_test_data_have_raises_a_warning(tmp_path: Path) -> None:
+    data = {
+        part: [labelled(tmp_path / f"{part}.tsv", labels)]
+        for part, labels in (("train", "ab"), ("test", "abc"))
+    }
+    data["test"] = [labelled(tmp_path / "test.tsv", "abc", 41)]
+    (line,) = check_trainable(config_from({"task": "classification", "data": data}))
+    assert "'c'" in line
+
+
+@pytest.mark.slow
+def test_pairs_need_validation_data_that_are_not_the_training_data() -> None:
+    with pytest.raises(ConfigError):
+        check_trainable(run(train=["phrasebook:en-es"]))
+    name = ["phrasebook:en-es:test"]
+    with pytest.raises(DataError, match="no pair is left"):
+        check_trainable(run(train=name, validation=name))
+    assert check_trainable(run(train=["phrasebook:en-es"], validation=["phrasebook:en-es"])) == []

@@ -1,0 +1,251 @@
+"""Columns by position, and the columns that a table is likely to have by its cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clearhead.data.proposing.classification import propose_classification
+from clearhead.data.reading.columns import SAMPLE, Columns, columns_hint, columns_of, likely_columns
+from clearhead.data.reading.labelled import other_columns, read_labelled_texts
+from clearhead.data.reading.tables import Column
+from clearhead.errors import ConfigError, DataError
+from clearhead.settings import config_from
+
+TEXTS = [
+    f"the {animal} {verb} {place} today"
+    for animal in ("cat", "dog", "hen", "cow")
+    for verb in ("sleeps", "runs", "eats")
+    for place in ("here", "there")
+]
+LABELS = ["calm", "wild"] * 12
+
+
+def write(path: Path, *columns: list[str], header: str = "") -> str:
+    mark = "," if path.suffix == ".csv" else "\t"
+    rows = [mark.join(cells) for cells in zip(*columns, strict=True)]
+    path.write_text("".join(f"{line}\n" for line in ([header] if header else []) + rows))
+    return str(path)
+
+
+def examples(path: str, text: Column = "text", label: Column = "label") -> list[tuple[str, str]]:
+    return [(each.input, each.labels[0]) for each in read_labelled_texts(path, text, label)]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+def test_columns_by_position_have_no_header(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, LABELS, ["0"] * 24, TEXTS)
+    assert examples(path, 3, 1) == list(zip(TEXTS, LABELS, strict=True))
+    assert next(read_labelled_texts(path, 3, 1)).place == f"{path}:1"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_a_position_that_no_column_has_is_rejected(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, TEXTS, LABELS)
+    with pytest.raises(DataError, match="no column 3") as caught:
+        examples(path, 1, 3)
+    assert caught.value.where == f"{path}:1"
+
+
+def test_a_name_and_a_position_are_rejected_together(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", TEXTS, LABELS)
+    with pytest.raises(ConfigError) as caught:
+        examples(path, 1, "label")
+    assert caught.value.setting == "data.label_column"
+
+
+def test_keys_have_no_position(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": "b"}\n')
+    with pytest.raises(DataError, match="no positions"):
+        examples(str(tmp_path / "a.jsonl"), 1, 2)
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 1.5, None])
+def test_a_column_is_a_name_or_a_position_from_1(value: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_from({"task": "classification", "data": {"text_column": value}})
+    assert caught.value.setting == "data.text_column"
+
+
+def test_columns_of_sequences_have_names() -> None:
+    tree = {"task": "classification", "input": "features", "data": {"label_column": 1}}
+    with pytest.raises(ConfigError) as caught:
+        config_from(tree)
+    assert caught.value.setting == "data.label_column"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+@pytest.mark.parametrize("header", ["", "sentence{}mood{}id", "a text{}its label{}n"])
+def test_the_columns_of_texts_and_labels_are_recognised(
+    tmp_path: Path, name: str, header: str
+) -> None:
+    mark = "," if name == "a.csv" else "\t"
+    ids = list(map(str, range(24)))
+    path = write(tmp_path / name, TEXTS, LABELS, ids, header=header.replace("{}", mark))
+    expected = Columns(*header.split("{}")[:2]) if header else Columns(1, 2)
+    assert likely_columns(path) == expected
+
+
+def test_several_labels_of_a_text_are_labels(tmp_path: Path) -> None:
+    labels = [f"{'wet|' * (n % 2)}{'cold|' * (n % 3 == 0)}calm" for n in range(24)]
+    assert likely_columns(write(tmp_path / "a.tsv", TEXTS, labels)) == Columns(1, 2)
+
+
+def test_texts_of_a_script_without_spaces_are_recognised(tmp_path: Path) -> None:
+    texts = [f"今日は{n}匹の猫がいます" for n in range(24)]
+    assert likely_columns(write(tmp_path / "a.tsv", LABELS, texts)) == Columns(2, 1)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [TEXTS, TEXTS],
+        [LABELS, LABELS],
+        [TEXTS, LABELS, LABELS[::-1]],
+        [TEXTS, TEXTS[::-1], LABELS],
+        [TEXTS[:9], LABELS[:9]],
+        [TEXTS, [f"label {n}" for n in range(24)]],
+        [TEXTS, ["one"] * 24],
+        # The label of line 1 may be a rare one, or line 1 a header.
+        [["mice", *TEXTS], ["odd", *[f"rare {n}" for n in range(4)], *LABELS[4:]]],
+    ],
+)
+def test_columns_that_are_not_clear_are_not_guessed(
+    tmp_path: Path, columns: list[list[str]]
+) -> None:
+    assert likely_columns(write(tmp_path / "a.tsv", *columns)) is None
+
+
+@pytest.mark.parametrize("first", [[], ["rare"] * 2])
+@pytest.mark.parametrize("header", ["", "sentence\tmood"])
+def test_columns_of_a_file_that_is_sorted_by_label_are_recognised(
+    tmp_path: Path, header: str, first: list[str]
+) -> None:
+    labels = [*first, *["calm"] * 3 * SAMPLE, *["wild"] * 3 * SAMPLE]
+    texts = [f"a text of number {n}" for n in range(len(labels))]
+    path = write(tmp_path / "a.tsv", texts, labels, header=header)
+    assert likely_columns(path) == (("sentence", "mood") if header else (1, 2))
+
+
+def test_a_header_with_the_usual_names_decides(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", TEXTS, LABELS, LABELS, header="text,label,topic")
+    assert likely_columns(path) == ("text", "label")
+    assert other_columns(path) is None
+
+
+def test_the_form_that_is_read_without_a_header_needs_no_columns(tmp_path: Path) -> None:
+    for name in ("a.tsv", "a.txt"):
+        assert other_columns(write(tmp_path / name, LABELS, TEXTS)) is None
+    assert other_columns(write(tmp_path / "a.csv", LABELS, TEXTS)) == (2, 1)
+    assert other_columns(write(tmp_path / "b.tsv", LABELS, TEXTS, LABELS)) is None
+    ids = list(map(str, range(24)))
+    assert other_columns(write(tmp_path / "c.tsv", LABELS, TEXTS, ids)) == (2, 1)
+    assert other_columns(str(tmp_path / "a.jsonl")) is None
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+def test_init_proposes_the_positions_in_a_file_without_a_header(tmp_path: Path, name: str) -> None:
+    proposal = propose_classification("text", [write(tmp_path / name, TEXTS, LABELS)])
+    assert proposal.values["data.text_column"] == 1
+    assert proposal.values["data.label_column"] == 2
+    assert any("no header" in line for line in proposal.seen)
+    assert "text_column = 1" in proposal.to_toml("a")
+
+
+def test_init_proposes_the_names_in_a_header(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", LABELS, TEXTS, header="mood,sentence")
+    proposal = propose_classification("text", [path])
+    assert proposal.values["data.text_column"] == "sentence"
+    assert proposal.values["data.label_column"] == "mood"
+
+
+def test_a_column_of_the_user_is_not_replaced(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", LABELS, TEXTS, LABELS, header="label\ttext\ttopic")
+    proposal = propose_classification("text", [path], label_column="topic")
+    assert proposal.values["data.label_column"] == "topic"
+    with pytest.raises(DataError, match="no column 'mood'") as caught:
+        propose_classification("text", [path], label_column="mood")
+    assert 'data.text_column = "text" and data.label_column = "label"' in str(caught.value.todo)
+
+
+def test_the_error_for_a_missing_header_has_the_positions(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", TEXTS, LABELS)
+    with pytest.raises(DataError, match="no column 'text'") as caught:
+        examples(path)
+    assert "data.text_column = 1 and data.label_column = 2" in str(caught.value.todo)
+    assert "--text-column 1 --label-column 2" in str(caught.value.todo)
+    assert "no header" in str(caught.value.why)
+
+
+def test_where_the_columns_are_not_clear_the_error_has_both_ways(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", TEXTS, LABELS, LABELS)
+    with pytest.raises(DataError, match="no column 'text'") as caught:
+        examples(path)
+    assert 'data.text_column = "NAME"' in str(caught.value.todo)
+    assert "data.text_column = 1" in str(caught.value.todo)
+
+
+KNOWN = ("calm", "wild")
+
+
+@pytest.mark.parametrize(
+    ("cells", "known", "expected"),
+    [
+        (["a text", "calm"], (), (2, 1)),
+        (["label", "text"], (), ("text", "label")),
+        (["any", "text"], (), ("text", "label")),
+        (["text", "any"], (), (2, 1)),  # a label may be "text"
+        (["text", "any"], KNOWN, ("text", "label")),
+        (["text", "any"], ("text", "calm"), (2, 1)),
+        (["any"], (), ("text", "label")),
+        (["a", "b", "c"], KNOWN, ("text", "label")),
+    ],
+)
+def test_a_table_with_tabs_is_read_by_name_if_line_1_has_a_name(
+    cells: list[str], known: tuple[str, ...], expected: tuple[Column, Column]
+) -> None:
+    assert columns_of("a.tsv", cells, Columns("text", "label"), known) == expected
+    assert columns_of("a.csv", cells, Columns("text", "label"), known) == ("text", "label")
+    assert columns_of("a.tsv", cells, Columns(1, 2), known) == (1, 2)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 24])
+def test_known_labels_show_the_columns_of_few_rows(tmp_path: Path, rows: int) -> None:
+    texts, labels = TEXTS[:rows], LABELS[:rows]
+    several = [f"{label}|wild" if n % 3 else "" for n, label in enumerate(labels, start=1)]
+    for cells in (labels, several):
+        path = write(tmp_path / "a.tsv", texts, cells)
+        assert likely_columns(path, KNOWN) == (1, 2)
+        path = write(tmp_path / "a.tsv", texts, cells, header="sentence\tmood")
+        assert likely_columns(path, KNOWN) == ("sentence", "mood")
+        path = write(tmp_path / "a.csv", cells, texts, header="mood,sentence")
+        assert likely_columns(path, KNOWN) == ("sentence", "mood")
+    # A sentence is no name of a column.
+    path = write(tmp_path / "a.tsv", [*texts, TEXTS[0]], ["new", *labels])
+    assert likely_columns(path, KNOWN) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("place", "hinted"),
+    [("a.tsv:1", True), ("a.tsv:2", False), ("a.tsv:11", False), ("", False), (None, False)],
+)
+def test_only_the_label_of_line_1_may_be_from_another_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str | None, hinted: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("a.tsv"), TEXTS, LABELS)
+    hint = columns_hint(place, TEXTS[0], KNOWN)
+    assert ("--text-column 1 --label-column 2" in hint) == hinted
+    # The settings are right for another file.
+    other = columns_hint(place, TEXTS[0], KNOWN, "train.tsv")
+    assert ("column 1" in other) == ("train.tsv" in other) == hinted
+    assert "--text-column" not in other
+    # The column of the labels was read.
+    assert columns_hint("a.tsv:1", "calm", KNOWN) == ""
+
+
+def test_a_table_whose_columns_are_not_clear_may_have_a_header(tmp_path: Path) -> None:
+    for name, hinted in (("a:b.tsv", True), ("a.CSV", True), ("a.txt", False)):
+        path = write(tmp_path / name, TEXTS[:2], TEXTS[2:4])
+        assert ("header" in columns_hint(f"{path}:1", "any", KNOWN)) == hinted
