@@ -27,7 +27,7 @@ from clearhead.api.exporting import export_model
 from clearhead.data.reading.lines import read_lines
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.scores import bleu_and_chrf
-from clearhead.folder.model_folder import read_model_folder
+from clearhead.folder.model_folder import open_folder
 
 KINDS = (
     *(("torch", "float32"), ("ctranslate2", "float32"), ("auto", "")),
@@ -57,7 +57,7 @@ def measure(options: argparse.Namespace, results: Results) -> None:
             f"there are {len(sources):,} sentences and {len(references):,} references",
             where=options.source,
         )
-    found = read_model_folder(options.folder)
+    found = open_folder(options.folder)
     if found.is_checkpoint:
         raise ConfigError("this is a checkpoint", where=found.weights, todo=f"use {found.path}")
     config = found.config

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.cli import COMMANDS
-from clearhead.folder.model_folder import JOINT_TOKENIZER, WEIGHTS, write_model_folder
+from clearhead.folder.model_folder import JOINT_TOKENIZER, WEIGHTS, write_folder
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import WordTokenizer
 
@@ -69,11 +69,11 @@ def packages(modules: set[str]) -> set[str]:
 
 def test_a_model_folder_is_read_without_what_computes(tmp_path: Path) -> None:
     words = WordTokenizer.learn(["a few words"])
-    write_model_folder(tmp_path, RunConfig(), {JOINT_TOKENIZER: words})
+    write_folder(tmp_path, RunConfig(), {JOINT_TOKENIZER: words})
     (tmp_path / WEIGHTS).touch()
     modules = loaded_by(
-        "from clearhead.folder.model_folder import read_model_folder, read_tokenizers\n"
-        f"found = read_model_folder({str(tmp_path)!r})\n"
+        "from clearhead.folder.model_folder import open_folder, read_tokenizers\n"
+        f"found = open_folder({str(tmp_path)!r})\n"
         "source, target = read_tokenizers(found.path, found.config)\n"
         "assert source.encode_batch(['few words']) == target.encode_batch(['few words'])"
     )

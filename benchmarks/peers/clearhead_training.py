@@ -12,7 +12,7 @@ from clearhead.data.batches import Batch as OwnBatch
 from clearhead.data.batches import collate
 from clearhead.data.preparation import TranslationData
 from clearhead.device import set_up_torch
-from clearhead.folder.model_folder import WEIGHTS, write_model_folder
+from clearhead.folder.model_folder import WEIGHTS, write_folder
 from clearhead.folder.tensors import parameters_of, write_tensors
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
@@ -119,7 +119,7 @@ def save(job: Job) -> None:
     with torch.no_grad():
         model.output.bias[EOS] = NEVER
     tokenizer = load_tokenizer(job.tokenizer.parent, job.tokenizer.name)
-    write_model_folder(job.folder, config, {"tokenizer": tokenizer})
+    write_folder(job.folder, config, {"tokenizer": tokenizer})
     write_tensors(job.folder / WEIGHTS, parameters_of(model), {})
     if job.kind.partition(" ")[0] != "torch":
         api.export_model(job.folder)

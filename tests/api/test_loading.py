@@ -23,12 +23,12 @@ from clearhead.api.exporting import export_model
 from clearhead.api.loading import AutoEngine
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError, ExportError, ModelFolderError
-from clearhead.folder.model_folder import read_model_folder, read_tokenizers
-from clearhead.folder.tensors import WEIGHTS
+from clearhead.folder.model_folder import WEIGHTS, open_folder
 from clearhead.formats.ctranslate2.engine import CTranslate2Engine
 from clearhead.formats.ctranslate2.folder import NAME
 from clearhead.formats.ctranslate2.runtime import MODEL
 from clearhead.settings import SearchConfig
+from clearhead.tokenizer import read_tokenizers
 from exported_models import assert_same, fast_engine, random_folder, write_random_weights
 from fake_translator import run
 from model_folders import without_manifest
@@ -142,7 +142,7 @@ def stale(tmp_path: Path) -> Path:
     """The folder of a translator whose export is of other weights."""
     folder = random_folder(tmp_path / "stale")
     export_model(folder)
-    found = read_model_folder(folder)
+    found = open_folder(folder)
     tokenizers = read_tokenizers(folder, found.config)
     write_random_weights(folder, found.config, tokenizers, seed=9)
     return folder

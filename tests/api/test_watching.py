@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.folder.tensors import WEIGHTS, read_tensors
+from clearhead.folder.model_folder import WEIGHTS
+from clearhead.folder.tensors import read_tensors
 from clearhead.inspect.attention_watch import watched
 from clearhead.inspect.record import Record
 from clearhead.inspect.recording import record

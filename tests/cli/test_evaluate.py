@@ -85,7 +85,7 @@ def translators(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backwards]:
     load = "clearhead.api.loading.load_translator"
     monkeypatch.setattr(load, lambda folder, **choices: found[str(folder)])
     monkeypatch.setattr(
-        "clearhead.folder.model_folder.read_model_folder", lambda folder: found[str(folder)]
+        "clearhead.folder.model_folder.open_folder", lambda folder: found[str(folder)]
     )
     return found
 

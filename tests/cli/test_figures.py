@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.folder.model_folder import read_model_folder
+from clearhead.folder.model_folder import open_folder
 from clearhead.inspect import explanation
 from clearhead.inspect.attention_watch import small
 from clearhead.inspect.drawing import DARK
@@ -126,10 +126,10 @@ STUDIED: dict[str, Any] = {
 
 def test_a_study_is_drawn_with_what_replaced_the_heads(models: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(models / "texts", tmp_path / "run")
-    write_finding(read_model_folder(folder), STUDY, STUDIED)
+    write_finding(open_folder(folder), STUDY, STUDIED)
     drawn(folder, "--only", "importance", "--format", "svg", "-o", tmp_path / "p")
     assert "mean output" in texts_of(tmp_path / "p")
-    write_finding(read_model_folder(folder), STUDY, {**STUDIED, "importance": [{"head": 1}]})
+    write_finding(open_folder(folder), STUDY, {**STUDIED, "importance": [{"head": 1}]})
     code, _, err = run("figures", str(folder), "-o", str(tmp_path / "p"))
     assert code != 0
     assert "study" in err
@@ -164,7 +164,7 @@ def test_a_run_is_drawn_without_an_input(models: Path, tmp_path: Path) -> None:
     paths = drawn(folder, "-o", tmp_path / "p")
     assert [path.name for path in paths] == ["learning-curves.png"]
     of_run = ["learning-curves.png", "importance.png", "faithfulness.png"]
-    write_finding(read_model_folder(folder), STUDY, STUDIED)
+    write_finding(open_folder(folder), STUDY, STUDIED)
     paths = drawn(folder, "-o", tmp_path / "p")
     assert [path.name for path in paths] == of_run
     mixed = "--only", "importance,encoder.1", "--input", "a b", "-o", tmp_path / "p"
@@ -199,7 +199,7 @@ def test_an_alignment_uses_the_measure_that_was_chosen(models: Path, tmp_path: P
         "criterion": "x",
         "score": 0.0,
     }
-    write_finding(read_model_folder(folder), ALIGNMENT, {**aligner, "sentences": 1})
+    write_finding(open_folder(folder), ALIGNMENT, {**aligner, "sentences": 1})
     drawn(folder, *words)
     assert "By decoder.1.cross.1." in texts_of(tmp_path / "p")
 

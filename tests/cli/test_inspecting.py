@@ -224,11 +224,11 @@ def test_heads_are_replaced_by_their_mean(models: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / FOLDER, other / FOLDER)
     with pytest.raises(ModelFolderError, match="other weights"):
         clearhead.load(other, ablate="encoder.1.self.1", ablate_by="mean")
-    from clearhead.folder.model_folder import read_model_folder
+    from clearhead.folder.model_folder import open_folder
     from clearhead.inspect.findings import write_means
 
     for shape in ((1, 4), (2, 3)):
-        write_means(read_model_folder(other), {"encoder.1.self": torch.zeros(shape)})
+        write_means(open_folder(other), {"encoder.1.self": torch.zeros(shape)})
         with pytest.raises(ModelFolderError, match="not those of this model"):
             clearhead.load(other, ablate="encoder.1.self.1", ablate_by="mean")
     with pytest.raises(ConfigError, match="median"):

@@ -16,7 +16,7 @@ from clearhead.cli.streams import count_lines, opened_output
 from clearhead.data.reading.lines import read_lines
 from clearhead.data.reading.parts import file_hash
 from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
-from clearhead.folder.model_folder import read_model_folder
+from clearhead.folder.model_folder import open_folder
 from clearhead.settings import RunConfig
 from clearhead.training.run_folder import forget_run, only_run_in, run_folder
 from fake_translator import run
@@ -48,7 +48,7 @@ def unreadable(folder: Path, how: str) -> Iterator[Path]:
 @both
 def test_a_model_folder(tmp_path: Path, how: str) -> None:
     with unreadable(tmp_path, how) as path, pytest.raises(ModelFolderError) as raised:
-        read_model_folder(path)
+        open_folder(path)
     assert raised.value.what == "the model folder cannot be read"
     assert raised.value.where == str(path)
 
@@ -162,9 +162,9 @@ def test_a_model_is_found_by_its_name_in_the_home_folder(
     checkpoint.parent.mkdir(parents=True)
     shutil.copy(tmp_path / "models" / "texts" / "weights.safetensors", checkpoint)
     assert (tmp_path / "runs" / "x").is_dir()
-    found = read_model_folder("~/models/texts")
+    found = open_folder("~/models/texts")
     assert (found.path, found.is_checkpoint) == (tmp_path / "models" / "texts", False)
-    found = read_model_folder("~/models/texts/training/checkpoints/best.safetensors")
+    found = open_folder("~/models/texts/training/checkpoints/best.safetensors")
     assert (found.weights, found.is_checkpoint) == (checkpoint, True)
 
 

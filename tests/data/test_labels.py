@@ -55,7 +55,7 @@ def test_of_many_labels_a_few_are_shown_and_the_others_counted() -> None:
 def test_labels_come_back_from_disk_in_their_order(tmp_path: Path, order: list[str]) -> None:
     labels = Labels(tuple(order))
     labels.save(tmp_path, "labels")
-    loaded = Labels.load(tmp_path, "labels")
+    loaded = Labels.of(tmp_path, "labels")
     assert loaded == labels
     assert loaded.fingerprint() == labels.fingerprint()
 
@@ -73,7 +73,7 @@ def test_a_label_that_comes_twice_or_is_empty_is_no_label_set(wrong: tuple[str, 
 
 def test_a_missing_or_damaged_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match="missing"):
-        Labels.load(tmp_path, "labels")
+        Labels.of(tmp_path, "labels")
     Labels(("a", "b")).save(tmp_path, "labels")
     path = tmp_path / "labels.json"
     good = json.loads(path.read_text("utf-8"))
@@ -87,14 +87,14 @@ def test_a_missing_or_damaged_file_is_rejected(tmp_path: Path) -> None:
     for content in damaged:
         path.write_bytes(content.encode(errors="surrogateescape"))
         with pytest.raises(ModelFolderError) as raised:
-            Labels.load(tmp_path, "labels")
+            Labels.of(tmp_path, "labels")
         assert raised.value.where == str(path)
 
 
 def test_a_folder_in_the_place_of_the_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "labels.json").mkdir()
     with pytest.raises(ModelFolderError, match="cannot be read"):
-        Labels.load(tmp_path, "labels")
+        Labels.of(tmp_path, "labels")
 
 
 @pytest.mark.parametrize("mark", ["\n", "\r", "\t", "\x1b", "\x85", "\u2028"])
@@ -107,7 +107,7 @@ def test_a_label_with_a_line_break_or_control_character_is_not_loaded(
     fingerprint = fingerprint_of(json.dumps(["labels", names]).encode())
     write_description(tmp_path, "labels", {"labels": names}, fingerprint)
     with pytest.raises(ModelFolderError) as raised:
-        Labels.load(tmp_path, "labels")
+        Labels.of(tmp_path, "labels")
     assert raised.value.where == str(tmp_path / "labels.json")
 
 

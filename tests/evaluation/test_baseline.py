@@ -128,7 +128,7 @@ def test_it_is_fitted_anew_on_the_files_of_a_run(tmp_path: Path) -> None:
     config = text_run(tmp_path, training={"max_steps": 2, "validate_every": 2})
     train(config, observers=())
     folder = Path(config.folder)
-    labels = Labels.load(folder, LABELS)
+    labels = Labels.of(folder, LABELS)
     found = baseline_of_run(folder, config, labels)
     assert found is not None
     warm = list(labels.names).index("warm")
@@ -179,7 +179,7 @@ def test_without_scikit_learn_there_is_none(
     assert train(config, observers=[watcher]).finished
     assert not any("baseline" in e.text for e in watcher.events if isinstance(e, Note))
     assert baseline_on_files(config) is None
-    labels = Labels.load(Path(config.folder), LABELS)
+    labels = Labels.of(Path(config.folder), LABELS)
     assert baseline_of_run(Path(config.folder), config, labels) is None
 
 
@@ -234,7 +234,7 @@ def test_the_commands_put_it_beside_the_model(
     found = json.loads(out)["systems"][config.folder]["linear_baseline"]
     assert code == 0
     rows = [line.rstrip("\n").split("\t") for line in lines[100:]]
-    labels = Labels.load(Path(config.folder), LABELS)
+    labels = Labels.of(Path(config.folder), LABELS)
     linear = baseline_of_run(Path(config.folder), config, labels)
     assert linear is not None
     given = linear.probabilities([text for _, text in rows]).argmax(axis=1)

@@ -38,8 +38,7 @@ from syscalls import INTERVAL, TRAINING, Fault, Layer, compiled, faults, watchin
 
 from clearhead.errors import ClearheadError
 from clearhead.folder.exports import read_export
-from clearhead.folder.model_folder import read_model_folder
-from clearhead.folder.tensors import WEIGHTS
+from clearhead.folder.model_folder import WEIGHTS, open_folder
 
 for _name in ("api.exporting", "formats.ctranslate2.engine", "cli.init"):
     import_module(f"clearhead.{_name}")  # before a process is forked
@@ -177,7 +176,7 @@ class Export(Subject):
 
     def damage(self, succeeded: bool) -> list[str]:
         with suppress(ClearheadError):  # as each reader, it completes the renames
-            read_export(self.output, "ctranslate2", read_model_folder(self.output.parent))
+            read_export(self.output, "ctranslate2", open_folder(self.output.parent))
         return super().damage(succeeded)
 
 

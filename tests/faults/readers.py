@@ -263,12 +263,12 @@ def read_exported(folder: Path, random: Random) -> None:
     from clearhead.errors import ClearheadError
     from clearhead.folder.exports import DESCRIPTION, origin_of
     from clearhead.folder.manifest import MANIFEST
-    from clearhead.folder.model_folder import read_model_folder
+    from clearhead.folder.model_folder import open_folder
 
     path, facts = folder / "model", {}
     fit(path / MANIFEST, random)
     with suppress(ClearheadError):
-        found = read_model_folder(path)
+        found = open_folder(path)
         facts = {"origin": origin_of(found)}
     # A changed model.bin is left out: CTranslate2 parses it in C++ (docs/security.md).
     fit(path / "ctranslate2" / DESCRIPTION, random, "model.bin", **facts)

@@ -16,7 +16,9 @@ from typing import Any, NoReturn
 import torch
 
 from clearhead.cli import main
-from clearhead.folder.tensors import SHARDS, STATE, WEIGHTS, read_tensors
+from clearhead.folder.model_folder import WEIGHTS
+from clearhead.folder.tensors import read_tensors
+from clearhead.training.checkpoints import SHARDS, STATE
 
 ROOT = Path(__file__).parents[2]
 sys.path += [str(ROOT / "tests" / "helpers"), str(ROOT / "benchmarks")]

@@ -15,7 +15,7 @@ from clearhead.errors import ExportError
 from clearhead.folder import exports
 from clearhead.folder.exports import DESCRIPTION, origin_of, read_export, write_export
 from clearhead.folder.manifest import sealed, unsealed
-from clearhead.folder.model_folder import ModelFolder, read_model_folder
+from clearhead.folder.model_folder import ModelFolder, open_folder
 from exported_models import random_folder
 from model_folders import write_models
 
@@ -27,7 +27,7 @@ def build(folder: Path) -> Mapping[str, Any]:
 
 @pytest.fixture
 def translator(tmp_path: Path) -> ModelFolder:
-    return read_model_folder(random_folder(tmp_path / "model"))
+    return open_folder(random_folder(tmp_path / "model"))
 
 
 def test_the_description_has_the_format_the_files_and_what_the_format_adds(
@@ -109,7 +109,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
 @pytest.mark.parametrize("file", CHANGES)
 def test_a_classifier_has_labels_and_scores_too(tmp_path: Path, file: str) -> None:
     write_models(tmp_path)
-    found = read_model_folder(tmp_path / "texts")
+    found = open_folder(tmp_path / "texts")
     before, path = origin_of(found), found.path / f"{file}.json"
     tree = json.loads(path.read_text())
     CHANGES[file](tree)
@@ -121,7 +121,7 @@ def test_a_classifier_has_labels_and_scores_too(tmp_path: Path, file: str) -> No
 
 def test_the_normaliser_and_the_length_of_a_classifier_count(tmp_path: Path) -> None:
     write_models(tmp_path)
-    found = read_model_folder(tmp_path / "features")
+    found = open_folder(tmp_path / "features")
     before = origin_of(found)
     assert "normaliser" in before
     data = dataclasses.replace(found.config.data, max_length=5)

@@ -20,10 +20,10 @@ from clearhead.folder.manifest import (
     checked_entries,
     entries_in,
     entry_of,
-    replace_in_model_folder,
     replace_together,
     sealed,
 )
+from clearhead.folder.model_folder import replace_files
 
 OLD = {"weights": b"old weights", "scores": b"old scores"}
 NEW = {"weights": b"new weights", "scores": b"new"}
@@ -35,7 +35,7 @@ class Killed(BaseException):
 
 def replace(folder: Path, files: Mapping[str, bytes]) -> None:
     writers = {name: methodcaller("write_bytes", content) for name, content in files.items()}
-    replace_in_model_folder(folder, writers)
+    replace_files(folder, writers)
 
 
 def content(folder: Path) -> dict[str, bytes]:

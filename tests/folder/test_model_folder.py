@@ -17,11 +17,7 @@ from clearhead import api
 from clearhead.api.start import starting_point
 from clearhead.errors import ModelFolderError
 from clearhead.folder.files import write_json
-from clearhead.folder.model_folder import (
-    read_folder_config,
-    read_model_folder,
-    write_model_folder,
-)
+from clearhead.folder.model_folder import open_folder, read_folder_config, write_folder
 from clearhead.folder.tensors import read_tensors, write_tensors
 from clearhead.settings import RunConfig, config_from
 from model_folders import without_manifest, write_models
@@ -59,7 +55,7 @@ def test_a_copied_folder_translates_as_the_original_without_the_data(
 
 
 def test_the_configuration_comes_back_equal(trained: Path) -> None:
-    assert read_model_folder(trained).config == small_run(trained.parent, max_steps=4)
+    assert open_folder(trained).config == small_run(trained.parent, max_steps=4)
 
 
 def test_a_missing_folder_says_how_to_make_one(tmp_path: Path) -> None:
@@ -196,7 +192,7 @@ def test_weights_that_do_not_fit_into_memory_are_not_read(
     sizes = {"SC_PHYS_PAGES": 2**16, "SC_PAGE_SIZE": 2**12}
     monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
     with pytest.raises(ModelFolderError) as caught:
-        read_model_folder(folder)
+        open_folder(folder)
     assert caught.value.where == str(folder / "weights.safetensors")
     assert caught.value.todo
 
@@ -222,7 +218,7 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 import torch
-from clearhead.folder.model_folder import write_model_folder
+from clearhead.folder.model_folder import write_folder
 from clearhead.folder.tensors import write_tensors
 from clearhead.folder.files import write_json
 from clearhead.settings import RunConfig, TokenizerConfig
@@ -236,7 +232,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 for write in (
     lambda: write_tensors(folder / "weights", {"a": torch.zeros(5000)}, {}),
     lambda: write_json(folder / "scores", {"a": "x" * 9000}),
-    lambda: write_model_folder(folder, RunConfig(), {"tokenizer": words}),
+    lambda: write_folder(folder, RunConfig(), {"tokenizer": words}),
 ):
     try:
         write()
@@ -278,7 +274,7 @@ def test_no_file_behind_a_link_is_moved_into_a_model_folder(tmp_path: Path) -> N
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / ".unfinished").symlink_to(tmp_path / "secret")
     with pytest.raises(ModelFolderError):
-        write_model_folder(tmp_path / "model", RunConfig(), {})
+        write_folder(tmp_path / "model", RunConfig(), {})
     assert [path.name for path in (tmp_path / "secret").iterdir()] == ["key"]
 
 
@@ -289,7 +285,7 @@ def test_a_folder_without_weights_has_the_reason_of_its_run(tmp_path: Path) -> N
 
     def why() -> str:
         with pytest.raises(ModelFolderError) as caught:
-            read_model_folder(folder)
+            open_folder(folder)
         assert caught.value.where == str(folder)
         assert "RUN.toml" not in str(caught.value)
         assert "clearhead train" in str(caught.value.todo)
@@ -309,6 +305,6 @@ def test_a_folder_without_weights_has_the_reason_of_its_run(tmp_path: Path) -> N
 def test_no_message_has_a_placeholder(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelFolderError) as caught:
-        read_model_folder(tmp_path / name)
+        open_folder(tmp_path / name)
     assert "RUN.toml" not in str(caught.value)
     assert "clearhead init" in str(caught.value.todo)

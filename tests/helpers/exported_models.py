@@ -11,7 +11,7 @@ import torch
 
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
-from clearhead.folder.model_folder import read_model_folder, tokenizer_files, write_model_folder
+from clearhead.folder.model_folder import open_folder, tokenizer_files, write_folder
 from clearhead.folder.tensors import parameters_of, write_tensors
 from clearhead.formats.ctranslate2.engine import CTranslate2Engine
 from clearhead.formats.ctranslate2.folder import NAME, read_ctranslate2
@@ -59,7 +59,7 @@ def random_folder(
         search=SearchConfig(max_length_offset=5) if search is None else search,
         **({} if model.positions.kind != "learned" else {"data": short_data(model)}),
     )
-    write_model_folder(path, config, tokenizer_files(*tokenizers, config))
+    write_folder(path, config, tokenizer_files(*tokenizers, config))
     write_random_weights(path, config, tokenizers, seed, scale, ends)
     return path
 
@@ -90,11 +90,11 @@ def write_random_weights(
 
 
 def torch_engine(folder: Path) -> TorchEngine:
-    return TorchEngine(trained_translator(read_model_folder(folder), torch.device("cpu")))
+    return TorchEngine(trained_translator(open_folder(folder), torch.device("cpu")))
 
 
 def fast_engine(folder: Path, threads: int = 1, **choices: Any) -> CTranslate2Engine:
-    exported = read_ctranslate2(folder / NAME, read_model_folder(folder))
+    exported = read_ctranslate2(folder / NAME, open_folder(folder))
     return CTranslate2Engine(exported, threads=threads, **choices)
 
 

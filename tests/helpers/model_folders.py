@@ -15,7 +15,7 @@ from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
 from clearhead.folder.files import Saveable, write_json
 from clearhead.folder.manifest import MANIFEST
-from clearhead.folder.model_folder import tokenizer_files, write_model_folder
+from clearhead.folder.model_folder import tokenizer_files, write_folder
 from clearhead.folder.tensors import parameters_of, write_tensors
 from clearhead.model.build import build_classifier, build_model
 from clearhead.settings import (
@@ -46,7 +46,7 @@ def write_models(folder: Path) -> None:
     torch.manual_seed(2)
     words = TokenizerConfig(kind="words", joint=True)
     config = RunConfig(model=MODEL, tokenizer=words, search=SEARCH)
-    write_model_folder(folder / "translator", config, tokenizer_files(WORDS, WORDS, config))
+    write_folder(folder / "translator", config, tokenizer_files(WORDS, WORDS, config))
     write_weights(folder / "translator", build_model(MODEL, len(WORDS), len(WORDS)))
     config = replace(config, task="classification", data=DataConfig(max_length=LONGEST))
     write_classifier(folder / "texts", config)
@@ -61,7 +61,7 @@ SEVERAL = ClassifierConfig(multi_label=True)
 def write_classifier(folder: Path, config: RunConfig, labels: tuple[str, ...] = LABELS) -> None:
     features = config.input == "features"
     part: dict[str, Saveable] = {"normaliser": normaliser()} if features else {"tokenizer": WORDS}
-    write_model_folder(folder, config, {**part, "labels": Labels(labels)})
+    write_folder(folder, config, {**part, "labels": Labels(labels)})
     width = 3 if features else len(WORDS)
     model = build_classifier(MODEL, config.classifier, width, len(labels), features=features)
     write_weights(folder, model)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from clearhead.folder.shards import read_shards
-from clearhead.folder.tensors import SHARDS, STATE, read_tensors
+from clearhead.folder.tensors import read_tensors
 from clearhead.settings import (
     DataConfig,
     DropoutConfig,
@@ -27,6 +27,7 @@ from clearhead.settings import (
     TrainingConfig,
     config_from,
 )
+from clearhead.training.checkpoints import SHARDS, STATE
 from clearhead.training.events import Event, Progress, Validated
 
 COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}

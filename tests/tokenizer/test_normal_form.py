@@ -13,9 +13,15 @@ from hypothesis import strategies as st
 
 from clearhead.data.preparation import learn_tokenizers
 from clearhead.data.reading.parts import parts_of
-from clearhead.folder.model_folder import read_tokenizers, tokenizer_files
+from clearhead.folder.model_folder import tokenizer_files
 from clearhead.settings import DataConfig, RunConfig, TokenizerConfig, config_from
-from clearhead.tokenizer import WordTokenizer, learn_tokenizer, load_tokenizer, with_form
+from clearhead.tokenizer import (
+    WordTokenizer,
+    learn_tokenizer,
+    load_tokenizer,
+    read_tokenizers,
+    with_form,
+)
 from clearhead.tokenizer.normal_form import (
     FULL_WIDTH,
     INVISIBLE,

@@ -13,7 +13,7 @@ from clearhead import api
 from clearhead.errors import ClearheadError, DataError, ExportError, TrainingError
 from clearhead.folder.exports import write_export
 from clearhead.folder.files import refuse_links
-from clearhead.folder.model_folder import read_model_folder
+from clearhead.folder.model_folder import open_folder
 from clearhead.folder.shards import remove_shards
 from clearhead.inspect.findings import STUDY, write_finding
 from clearhead.settings import RunConfig
@@ -130,7 +130,7 @@ def test_the_folder_itself_may_be_a_link(run: RunConfig, tmp_path: Path) -> None
     Path(run.folder).symlink_to(tmp_path / "other-disk" / "run")
     assert api.train(run, observers=[]).finished
     assert Path(run.folder).is_symlink()
-    read_model_folder(run.folder)
+    open_folder(run.folder)
 
 
 def test_a_link_that_appears_while_the_run_trains_ends_it(run: RunConfig, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_no_export_is_written_into_a_folder_with_links(
     if name == "weights.safetensors":
         target = Path(link).rename(tmp_path / "weights")
     link.symlink_to(target)
-    found = read_model_folder(run.folder)  # reading follows links
+    found = open_folder(run.folder)  # reading follows links
 
     def build(folder: Path) -> dict[str, str]:
         (folder / "photo.jpg").write_text("model")
@@ -249,7 +249,7 @@ def test_no_finding_is_written_into_a_folder_with_links(run: RunConfig, tmp_path
     photos = write_photos(tmp_path / "photos")
     Path(run.folder, "inspection").symlink_to(photos)
     with pytest.raises(DataError) as caught:
-        write_finding(read_model_folder(run.folder), STUDY, {})
+        write_finding(open_folder(run.folder), STUDY, {})
     assert caught.value.where == str(Path(run.folder, "inspection"))
     assert len(contents(photos)) == len(PHOTOS)
 

@@ -19,8 +19,7 @@ from clearhead.api.preparation import prepare
 from clearhead.api.start import starting_point
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
-from clearhead.folder.manifest import settled_entries
-from clearhead.folder.model_folder import read_folder_config
+from clearhead.folder.model_folder import read_entries, read_folder_config
 from clearhead.folder.tensors import read_tensors, write_tensors
 from clearhead.formats.huggingface.reading import import_model
 from clearhead.settings import ClassifierConfig, RunConfig, config_from
@@ -308,9 +307,9 @@ def test_a_run_that_was_killed_before_its_files_were_in_place_goes_on(tmp_path: 
     config = text_run(tmp_path, training=SHORT)
     api.train(config)
     folder = Path(config.folder)
-    before = {name: (folder / name).read_bytes() for name in settled_entries(folder)}
+    before = {name: (folder / name).read_bytes() for name in read_entries(folder)}
     assert "config.json" in before
-    for name, entry in settled_entries(folder).items():
+    for name, entry in read_entries(folder).items():
         (folder / name).rename(folder / f".{name}.{entry.sha256[:16]}")
     assert api.train(config).finished
     assert {name: (folder / name).read_bytes() for name in before} == before

@@ -8,11 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from clearhead.data.labels import LABELS, Labels
+from clearhead.data.labels import Labels
 from clearhead.device import imported
 from clearhead.errors import ClearheadError, ExportError, meant, reason, type_of
 from clearhead.folder.exports import DESCRIPTION, command, read_export
-from clearhead.folder.model_folder import ModelFolder, read_model_folder
+from clearhead.folder.model_folder import ModelFolder, open_folder
 from clearhead.formats.ctranslate2.export import export_ctranslate2
 from clearhead.formats.ctranslate2.folder import NAME as CTRANSLATE2
 from clearhead.formats.huggingface.export import export_translator
@@ -91,10 +91,10 @@ def export_model(
             f"{format!r} is not the name of a format",
             todo=meant("format", format, FORMATS) or f"choose one of {', '.join(FORMATS)}",
         )
-    found = read_model_folder(folder)
+    found = open_folder(folder)
     format = _format_for(found, format)
     if found.config.task == "classification":
-        Labels.load(found.path, LABELS).check_any(found.path)
+        Labels.of(found).check_any(found.path)
     if found.is_checkpoint and output is None:
         raise ExportError(
             "these are the weights of a checkpoint; the folder's export is of its final weights",
@@ -133,7 +133,7 @@ def _folder_of(model: object) -> str | Path:
             why="fit keeps no folder by default",
             todo="name one and fit again: TextClassifier(folder='runs/my-model')",
         )
-    return found.weights if found.is_checkpoint else found.path
+    return found.weights_path if found.is_checkpoint else found.path
 
 
 def _format_for(found: ModelFolder, format: str | None) -> str:
@@ -174,7 +174,7 @@ def exports_after_training(folder: Path, automatic: bool) -> Iterator[str]:
     Raises:
         ModelFolderError: the model folder cannot be read.
     """
-    found = read_model_folder(folder)
+    found = open_folder(folder)
     automatic &= can_export_after_training(found.config)
     for name in FORMATS:
         path, writes = found.path / name, automatic and name == CTRANSLATE2

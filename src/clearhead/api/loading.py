@@ -14,9 +14,8 @@ from clearhead.device import check_device, imported, set_up_torch, threads_of_pr
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
 from clearhead.folder.model_folder import (
     ModelFolder,
-    read_model_folder,
+    open_folder,
     read_temperature,
-    read_tokenizers,
 )
 from clearhead.formats.ctranslate2.engine import CTranslate2Engine
 from clearhead.formats.ctranslate2.folder import NAME, read_ctranslate2
@@ -24,6 +23,7 @@ from clearhead.formats.ctranslate2.runtime import installed
 from clearhead.inspect.names import listed
 from clearhead.settings import SearchConfig
 from clearhead.settings.training import MOST_THREADS
+from clearhead.tokenizer import read_tokenizers
 
 if TYPE_CHECKING:
     from torch import nn
@@ -95,11 +95,11 @@ def load(
         raise ConfigError(
             "CTranslate2 cannot switch off heads", todo="set the engine to torch, or leave it out"
         )
-    found = read_model_folder(folder)
+    found = open_folder(folder)
     try:
         return _loaded(found, device, threads, engine, compute_type, scores, off)
     except ModelFolderError:
-        if (now := read_model_folder(folder)) == found:
+        if (now := open_folder(folder)) == found:
             raise
         # A run has replaced the weights meanwhile.
         return _loaded(now, device, threads, engine, compute_type, scores, off)
@@ -148,7 +148,7 @@ def _loaded(
         engine = "torch" if off.heads else engine
         # PyTorch may be needed when a run has replaced the weights.
         kept = found if engine == "torch" or found.is_checkpoint else found.kept_open()
-        tokenizers = read_tokenizers(found.path, found.config)
+        tokenizers = read_tokenizers(found)
         made = _engine(kept, tokenizers, device, threads, engine, compute_type, scores, off)
         exported = made.exported if isinstance(made, AutoEngine) else made
         if not isinstance(exported, CTranslate2Engine):
@@ -281,7 +281,7 @@ def _engine(
         if found.is_checkpoint:
             raise ExportError(
                 "a checkpoint has no export for CTranslate2; the export has the final weights",
-                where=found.weights,
+                where=found.weights_path,
                 todo="set the engine to torch",
             )
         export = read_ctranslate2(found.path / NAME, found)
@@ -363,20 +363,18 @@ def _classifier(found: ModelFolder, device: str, threads: int, off: _Ablation) -
     where = set_up_torch(device, threads)  # first, because it imports torch
 
     from clearhead.data.inputs import read_inputs
-    from clearhead.data.labels import LABELS, Labels
+    from clearhead.data.labels import Labels
     from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
     from clearhead.model.build import build_classifier
 
+    temperature = read_temperature(found)
     if found.is_checkpoint:
-        temperature = 1.0
         warn(
-            f"{found.weights} is a checkpoint, for which no temperature was fitted: its "
+            f"{found.weights_path} is a checkpoint, for which no temperature was fitted: its "
             "probabilities are not calibrated"
         )
-    else:
-        temperature = read_temperature(found)
     config = found.config
-    inputs, labels = read_inputs(found.path, config), Labels.load(found.path, LABELS)
+    inputs, labels = read_inputs(found), Labels.of(found)
 
     def make_model() -> EncoderClassifier:
         features = config.input == "features"

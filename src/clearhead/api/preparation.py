@@ -36,12 +36,12 @@ from clearhead.data.reading.parts import Parts, parts_of
 from clearhead.data.trainable import read_labelled
 from clearhead.errors import first_few
 from clearhead.evaluation.scores import share_below
-from clearhead.folder.files import Saveable
-from clearhead.folder.model_folder import ModelFolder, read_tokenizers, tokenizer_files
+from clearhead.folder.model_folder import ModelFolder, Stored
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import ClassificationTask
 from clearhead.tasks.translation import TranslationTask
+from clearhead.tokenizer import read_tokenizers, tokenizer_files
 from clearhead.training.display import INTERVAL_S
 from clearhead.training.events import Note, Observer, notify
 from clearhead.training.task import Task
@@ -63,7 +63,7 @@ class Prepared:
 
     task: Task
     build_model: Callable[[], nn.Module]
-    files: Mapping[str, Saveable]
+    files: Mapping[str, Stored]
     reports: Sequence[DataReport]
     findings: Sequence[Path] = ()
 
@@ -74,7 +74,7 @@ class Prepared:
 
 def prepare(
     config: RunConfig,
-    resumed: Path | None,
+    resumed: ModelFolder | None,
     corpus: Path,
     observers: Sequence[Observer],
     parts: Parts | None = None,
@@ -106,7 +106,7 @@ def prepare(
 def _prepare_translation(
     config: RunConfig,
     parts: Parts,
-    resumed: Path | None,
+    resumed: ModelFolder | None,
     corpus: Path,
     observers: Sequence[Observer],
     start: ModelFolder | None,
@@ -120,12 +120,12 @@ def _prepare_translation(
         _note_short_references(config, validation.examples, observers)
     rows = None
     if resumed is not None:
-        tokenizers = read_tokenizers(resumed, config)
+        tokenizers = read_tokenizers(resumed)
         if start is not None:
-            _, rows = extend_tokenizers(read_tokenizers(start.path, start.config), config)
+            _, rows = extend_tokenizers(read_tokenizers(start), config)
     elif start is not None:
         notify(observers, Note(f"using the vocabulary of {config.start_from}"))
-        old = read_tokenizers(start.path, start.config)
+        old = read_tokenizers(start)
         tokenizers, rows = extend_tokenizers(old, config)
         new_words = set(config.tokenizer.new_words).difference(start.config.tokenizer.new_words)
         if known := sorted(word for word in new_words if _is_known(word, old, tokenizers)):
@@ -150,7 +150,7 @@ def _prepare_translation(
     sides: dict[str, Extent] = dict(zip(("source", "target"), extents, strict=True))
     extents = _with_earlier(sides, config, start, resumed)
     styles = styles_of_pairs(parts.train.pairs(), config.data.languages, extents)
-    files = {**tokenizer_files(*tokenizers, config), TEXT_STYLE: styles}
+    files = {**tokenizer_files(*tokenizers, config.tokenizer.joint), TEXT_STYLE: styles}
 
     def build_model() -> nn.Module:
         model = task.build_model()
@@ -165,14 +165,14 @@ def _with_earlier(
     extents: Mapping[str, Extent],
     config: RunConfig,
     start: ModelFolder | None,
-    resumed: Path | None,
+    resumed: ModelFolder | None,
 ) -> dict[str, Extent]:
     """The extent of each side, with that of the texts from which the first model has learned."""
     # The folder of a resumed run has both already.
-    folder = start.path if start is not None else resumed if config.start_from else None
+    folder = start or (resumed if config.start_from else None)
     if folder is None:
         return dict(extents)
-    earlier = TextStyles.load(folder)
+    earlier = TextStyles.of(folder)
     return {
         side: extent.joined(earlier and earlier.sides.get(side)) for side, extent in extents.items()
     }
@@ -187,7 +187,7 @@ def _is_known(word: str, old: Tokenizers, new: Tokenizers) -> bool:
 def _prepare_classification(
     config: RunConfig,
     parts: Parts,
-    resumed: Path | None,
+    resumed: ModelFolder | None,
     observers: Sequence[Observer],
     start: ModelFolder | None,
     ranks: Ranks,
@@ -196,10 +196,10 @@ def _prepare_classification(
 
     def make_inputs(train: Sequence[Labelled]) -> Inputs:
         if resumed is not None:
-            return read_inputs(resumed, config)
+            return read_inputs(resumed)
         if start is not None:
             notify(observers, Note(f"using the {learned} of {config.start_from}"))
-            return read_inputs(start.path, config)
+            return read_inputs(start, config)
         notify(observers, Note(f"learning the {learned}"))
         return learn_inputs(config, train)
 
@@ -215,7 +215,7 @@ def _prepare_classification(
             notify(observers, Note(f"using the output layer of {config.start_from}"))
         return model
 
-    files: dict[str, Saveable] = {**data.inputs.files, LABELS: data.labels}
+    files: dict[str, Stored] = {**data.inputs.files, LABELS: data.labels}
     if config.input == "text":
         texts = [example.input for example in data.train]
         counts = ExtentCounts()

@@ -13,20 +13,13 @@ import torch
 from torch import nn
 
 from clearhead.data.corpus import Tokenizers
-from clearhead.data.inputs import TOKENIZER, read_inputs
+from clearhead.data.inputs import read_inputs
 from clearhead.data.judging.text_style import TextStyles
-from clearhead.data.labels import LABELS, Labels
+from clearhead.data.labels import Labels
 from clearhead.data.proposing.settings import Brought
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.folder.model_folder import (
-    ModelFolder,
-    folder_of,
-    read_folder_config,
-    read_model_folder,
-    read_tokenizers,
-    read_weights,
-)
-from clearhead.folder.tensors import PREVIOUS_STATE, STATE, check_shapes, load_parameters
+from clearhead.folder.model_folder import ModelFolder, folder_of, open_folder
+from clearhead.folder.tensors import check_shapes, load_parameters
 from clearhead.formats.huggingface.reading import (
     check_exists,
     import_model,
@@ -46,9 +39,9 @@ from clearhead.settings import (
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import Runs, as_toml
 from clearhead.settings.reading import located
-from clearhead.tokenizer import Tokenizer, load_tokenizer, with_form
+from clearhead.tokenizer import Tokenizer, read_tokenizers, with_form
 from clearhead.tokenizer.extension import extended
-from clearhead.training.run_folder import SELECTED_FILES
+from clearhead.training.checkpoints import PREVIOUS_STATE, STATE
 
 ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
 """Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
@@ -91,7 +84,7 @@ def starting_point(
             todo="choose another folder: --set folder=runs/other",
         )
     if bool(config.folder) and not restart and (own / "config.json").exists():
-        old = read_folder_config(own, SELECTED_FILES)
+        old = open_folder(own, trained=False).config
         words = config.tokenizer.new_words or _new_words_of(config.start_from, old)
         config = _with_settings_of(old, config)
         # The words of the run itself may not be left out.
@@ -106,10 +99,10 @@ def starting_point(
             note(f"importing {config.start_from}")
             folder = Path(scratch) / "start"
             import_model(config.start_from, folder)
-        start = read_model_folder(folder)
+        start = open_folder(folder)
         _check_task(start.config, config)
         settings = _with_settings_of(start.config, config)
-        check_shapes(_maker(start), start.weights)
+        check_shapes(_maker(start), start.weights_path)
         yield settings, start
 
 
@@ -117,9 +110,9 @@ def _maker(start: ModelFolder) -> Callable[[], nn.Module]:
     """The function that builds the model of a folder."""
     config = start.config
     if config.task == "translation":
-        source, target = read_tokenizers(start.path, config)
+        source, target = read_tokenizers(start)
         return lambda: build_model(config.model, len(source), len(target))
-    inputs, labels = read_inputs(start.path, config), Labels.load(start.path, LABELS)
+    inputs, labels = read_inputs(start), Labels.of(start)
     features = config.input == "features"
     shape = (config.model, config.classifier, inputs.width, len(labels), features)
     return lambda: build_classifier(*shape)
@@ -131,7 +124,7 @@ def _new_words_of(source: str, otherwise: RunConfig) -> tuple[str, ...]:
         return ()
     folder = folder_of(source)
     exists = (folder / "config.json").exists()
-    found = read_folder_config(folder, SELECTED_FILES) if exists else otherwise
+    found = open_folder(folder, trained=False).config if exists else otherwise
     return found.tokenizer.new_words if otherwise.task == "translation" else ()
 
 
@@ -155,16 +148,16 @@ def brought_by(source: str, task: str, input: str) -> Brought | None:
     if is_huggingface(source):
         trained, labels = settings_of_files(source)
     else:
-        found = read_model_folder(source)
+        found = open_folder(source)
         trained, labels = found.config, Labels(())
         if trained.task == "classification":
-            labels = Labels.load(found.path, LABELS)
+            labels = Labels.of(found)
         if trained.task == "translation":
-            tokenizers = read_tokenizers(found.path, trained)[: 1 + (task == "translation")]
-            if styles := TextStyles.load(found.path):
+            tokenizers = read_tokenizers(found)[: 1 + (task == "translation")]
+            if styles := TextStyles.of(found):
                 languages = styles.sides["source"].language, styles.sides["target"].language
         elif trained.input == "text":
-            tokenizers = (load_tokenizer(found.path, TOKENIZER),)
+            tokenizers = read_tokenizers(found)[:1]
     run = config_from({"task": task, "input": input, "start_from": source})
     _check_task(trained, run)
     shape = {"model": trained.model, "tokenizer": trained.tokenizer}
@@ -274,12 +267,12 @@ def load_translator(
     Raises:
         ModelFolderError: the weights cannot be read.
     """
-    tensors = read_weights(start)
+    tensors = start.weights()
     for name in tensors:
         if rows and (name.endswith("embedding.weight") or name.startswith("output.")):
             of_side = rows[0 if name.startswith("source_input.") else 1]
             tensors[name] = torch.stack([tensors[name][list(old)].mean(0) for old in of_side])
-    load_parameters(model, tensors, start.weights)
+    load_parameters(model, tensors, start.weights_path)
 
 
 def load_classifier(
@@ -302,13 +295,13 @@ def load_classifier(
     Raises:
         ModelFolderError: the weights cannot be read, or the encoder has another shape.
     """
-    tensors = read_weights(start)
+    tensors = start.weights()
     if start.config.task == "classification" and _same_head(start.config, config):
-        names = Labels.load(start.path, LABELS).names
+        names = Labels.of(start).names
         if set(names) == set(labels.names):
             order = [names.index(name) for name in labels.names]
             output = {n: t[order] for n, t in tensors.items() if n.startswith("output.")}
-            load_parameters(model, tensors | output, start.weights)
+            load_parameters(model, tensors | output, start.weights_path)
             return True
     encoder = {
         new + name.removeprefix(old): tensor
@@ -317,7 +310,7 @@ def load_classifier(
         if name.startswith(old)
     }
     own = nn.ModuleDict({"input": model.input, "encoder": model.encoder})
-    load_parameters(own, encoder, start.weights)
+    load_parameters(own, encoder, start.weights_path)
     return False
 
 

@@ -31,8 +31,7 @@ from clearhead.errors import (
     TrainingError,
     warn,
 )
-from clearhead.folder.files import read_json
-from clearhead.folder.model_folder import read_folder_config
+from clearhead.folder.model_folder import PROVENANCE, open_folder
 from clearhead.settings import RunConfig, config_from
 from clearhead.settings.declare import Runs
 from clearhead.tokenizer import WordTokenizer
@@ -423,7 +422,7 @@ def _config(settings: Mapping[str, Any]) -> RunConfig:
 def _refuse_other_model(folder: Path) -> None:
     """Check that the model in a folder, if there is one, is a text classifier."""
     with suppress(ModelFolderError):  # there is none, or it is damaged
-        if (found := read_folder_config(folder)).kind is not Runs.TEXTS:
+        if (found := open_folder(folder, trained=False).config).kind is not Runs.TEXTS:
             raise TrainingError(
                 "the folder has another model than a text classifier",
                 where=folder,
@@ -491,7 +490,7 @@ def _weights(values: Iterable[float], texts: int) -> np.ndarray:
 
 
 def _warn_of_texts(folder: Path) -> None:
-    training_report, *_ = read_json(folder / "provenance.json")["reports"]
+    training_report, *_ = open_folder(folder).tree(PROVENANCE)["reports"]
     for finding in training_report["findings"]:
         if finding["left_out"] or finding["rule"] == "long":
             done = "left out" if finding["left_out"] else "cut"

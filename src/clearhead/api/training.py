@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from clearhead.device import imported
 from clearhead.errors import ConfigError
-from clearhead.folder.model_folder import write_model_folder
+from clearhead.folder.model_folder import CONFIG, open_folder, write_folder
 from clearhead.settings import RunConfig, TrainingConfig, read_config, with_absolute_paths
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ def _train(
     is_watched = bool(observers)
     is_first = ranks.is_first
     training, device = _set_up(config.training, observers)
-    resumed = folder if not restart and (folder / "config.json").exists() else None
+    is_resumed = not restart and (folder / CONFIG).exists()
+    resumed = open_folder(folder, trained=False) if is_resumed else None
     hashes = {part.name: {name: content.hex() for name, content in part.hashes} for part in parts}
     if resumed is not None:
         refuse_other_data(folder, hashes)
@@ -150,7 +151,7 @@ def _train(
     for line in (*prepared.report_lines(), *findings):
         notify(observers, Note(line))
     # From now on the run can be resumed, since the vocabulary is on disk.
-    write_model_folder(folder, config, prepared.files)
+    write_folder(folder, config, prepared.files)
     ranks.wait()
 
     ended = trainer.run()
@@ -289,7 +290,7 @@ def dry_run(
             model = prepared.build_model().to(device)
             notify(observers, Note("trying a few steps"))
             width, lines = config.model.d_model, prepared.report_lines()
-            write_model_folder(Path(folder), config, prepared.files)
+            write_folder(Path(folder), config, prepared.files)
             size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
             found = try_steps(prepared.task, model, training, width, lines, size)
     finally:

@@ -242,7 +242,7 @@ class Translator:
             sources,
             references,
             translate,
-            lambda _: target_style(self.folder.path),
+            lambda _: target_style(self.folder),
             tokenize,
             lowercase,
         )

@@ -120,7 +120,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Score the models and print the report."""
     from clearhead.evaluation.evaluate import common_setting
-    from clearhead.folder.model_folder import read_model_folder
+    from clearhead.folder.model_folder import open_folder
 
     if args.source == args.reference == STANDARD:
         raise DataError("sources and references cannot both come from the standard input")
@@ -129,7 +129,7 @@ def run(args: Namespace) -> None:
         raise DataError("the same model folder is named twice")
     if args.output is not None:
         _check_output(args)
-    models = {name: read_model_folder(name) for name in names}
+    models = {name: open_folder(name) for name in names}
     configs = {name: model.config for name, model in models.items()}
     tasks: dict[str, str] = {name: config.task for name, config in configs.items()}
     todo = "evaluate translators and classifiers one after the other"
@@ -189,7 +189,7 @@ def _evaluate_translators(
             sources,
             references,
             translate,
-            lambda name: target_style(models[name].path),
+            lambda name: target_style(models[name]),
             args.tokenize,
             args.lowercase,
         )
@@ -198,7 +198,7 @@ def _evaluate_translators(
 def _evaluate_classifiers(
     args: Namespace, configs: Mapping[str, RunConfig], models: Mapping[str, ModelFolder]
 ) -> Report[ClassifierScores]:
-    from clearhead.data.labels import LABELS, Labels
+    from clearhead.data.labels import Labels
     from clearhead.evaluation.baseline import BaselineError, LinearBaseline, baseline_of_run
     from clearhead.evaluation.evaluate import evaluate_classifiers
 
@@ -209,7 +209,7 @@ def _evaluate_classifiers(
     options |= {"--sample": args.sample}
     options |= {option(each.path): getattr(args, each.path) for each in search_settings()}
     reject_unused(options, "classifiers", "leave it out; use --data test.tsv")
-    labels = {name: Labels.load(model.path, LABELS) for name, model in models.items()}
+    labels = {name: Labels.of(model) for name, model in models.items()}
     data = _required(args.data, "--data")
     if args.figures is not None and any(c.classifier.multi_label for c in configs.values()):
         raise ConfigError(

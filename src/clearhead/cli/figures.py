@@ -115,7 +115,7 @@ def run(args: Namespace) -> None:
     """Draw the pictures and print their paths."""
     from clearhead.device import explain_full_memory
     from clearhead.folder.files import refuse_links
-    from clearhead.folder.model_folder import read_model_folder
+    from clearhead.folder.model_folder import open_folder
     from clearhead.inspect.drawing import THEMES, check_formats, write_figures
     from clearhead.inspect.pictures import chosen, default_names, needs_input, pictures_of_run
 
@@ -126,7 +126,7 @@ def run(args: Namespace) -> None:
     of_an_input = given if names is None else any(map(needs_input, names))
     _check_input(args, names, given, of_an_input)
     theme = THEMES[args.theme]
-    folder = read_model_folder(args.folder)
+    folder = open_folder(args.folder)
     # Not read for pictures of an input, which a damaged study should not prevent.
     of_run = not given if names is None else not all(map(needs_input, names))
     found, missing = pictures_of_run(folder, theme) if of_run else ({}, {})
@@ -221,7 +221,7 @@ def _pictures_of_input(args: Namespace, theme: Theme) -> tuple[dict[str, Draw], 
 
 def _default_folder(model: ModelFolder) -> Path:
     """The folder for the pictures of a model or a checkpoint, named after it."""
-    checkpoint = f"-{model.weights.stem}" if model.is_checkpoint else ""
+    checkpoint = f"-{model.weights_path.stem}" if model.is_checkpoint else ""
     return Path(f"{model.path.resolve().name}{checkpoint}-figures")
 
 

@@ -47,7 +47,7 @@ from clearhead.folder.files import (
     unwritable,
     write_bytes,
 )
-from clearhead.folder.manifest import Entries, entries_in, entry_of, sealed, unsealed
+from clearhead.folder.manifest import Entries, Entry, entries_in, entry_of, sealed, unsealed
 from clearhead.settings import DataConfig
 from clearhead.tokenizer import Tokenizer
 
@@ -308,7 +308,7 @@ def _key(part: DataPart, tokenizers: Tokenizers, config: DataConfig, checker: Ch
         FORMAT_VERSION,
         part.name,
         [name for name, _ in part.hashes],
-        [tokenizer.fingerprint() for tokenizer in tokenizers],
+        [Entry.of(content) for each in tokenizers for content in each.files("").values()],
         *(config.max_length, config.max_length_ratio),
         checker.rules,
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,17 +17,13 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.data.judging.text_style import longest_text
-from clearhead.data.normaliser import Normaliser
+from clearhead.data.normaliser import NORMALISER, Normaliser
 from clearhead.data.reading.features import MissingRule, as_frames, fill_missing
 from clearhead.data.reading.labelled import Labelled, in_columns, join_lines
-from clearhead.errors import ConfigError, DataError, ModelFolderError, type_of
-from clearhead.folder.files import Saveable
-from clearhead.folder.model_folder import JOINT_TOKENIZER, read_folder_config, read_tokenizers
+from clearhead.errors import ConfigError, DataError, type_of
+from clearhead.folder.model_folder import ModelFolder, Stored
 from clearhead.settings import RunConfig
-from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, cut, load_tokenizer
-
-TOKENIZER, NORMALISER = "tokenizer", "normaliser"
-"""Names in a model folder."""
+from clearhead.tokenizer import BOS, EOS, JOINT, PAD, Tokenizer, WordTokenizer, cut, read_tokenizers
 
 LONGEST_WORD = 40
 """Characters of a word that are split into n-grams, including the marks at its ends. A batch is as
@@ -49,7 +44,7 @@ class Inputs(ABC):
     unit: str
     prepended = 0
 
-    def __init__(self, max_length: int, width: int, files: Mapping[str, Saveable]) -> None:
+    def __init__(self, max_length: int, width: int, files: Mapping[str, Stored]) -> None:
         self.max_length, self.width, self.files = max_length, width, files
 
     @abstractmethod
@@ -110,7 +105,7 @@ class TextInputs(Inputs):
     unit = "tokens"
 
     def __init__(self, tokenizer: Tokenizer, max_length: int, start: bool) -> None:
-        super().__init__(max_length, len(tokenizer), {TOKENIZER: tokenizer})
+        super().__init__(max_length, len(tokenizer), {JOINT: tokenizer})
         self.tokenizer = tokenizer
         self.prepended = int(start and tokenizer.boundaries != "both")
 
@@ -294,20 +289,16 @@ def feature_inputs(config: RunConfig, normaliser: Normaliser) -> FeatureInputs:
     return FeatureInputs(normaliser, config.data.missing, config.data.max_length)
 
 
-def read_inputs(folder: Path, config: RunConfig) -> Inputs:
-    """The inputs of a model, read from its folder.
+def read_inputs(folder: ModelFolder, config: RunConfig | None = None) -> Inputs:
+    """The inputs of a model, or those of a run that starts from this model.
 
     Raises:
-        ModelFolderError: it is missing, damaged, or made for another kind of input.
+        ModelFolderError: a file is missing or damaged.
     """
-    found = read_folder_config(folder)
-    if found.input != config.input:
-        raise ModelFolderError(f"this model reads {found.input}, not {config.input}", where=folder)
+    config = config or folder.config
     if config.input == "features":
-        return feature_inputs(config, Normaliser.load(folder, NORMALISER))
-    if found.task == "translation":
-        return text_inputs(config, read_tokenizers(folder, found)[0])
-    return text_inputs(config, load_tokenizer(folder, JOINT_TOKENIZER))
+        return feature_inputs(config, Normaliser.of(folder))
+    return text_inputs(config, read_tokenizers(folder)[0])
 
 
 def hide_words(ids: Tensor, unk_id: int, rate: float) -> Tensor:

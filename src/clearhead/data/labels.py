@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,8 @@ from typing import Any
 from clearhead.data.reading.columns import columns_hint
 from clearhead.data.reading.tables import CONTROL
 from clearhead.errors import DataError, ModelFolderError, first_few, nearest
-from clearhead.folder.files import fingerprint_of, read_description, write_description
+from clearhead.folder.files import json_file
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.tokenizer.normal_form import LABEL
 
 SHOWN_NAMES = 10
@@ -92,22 +92,18 @@ class Labels:
         """The numbers of the labels of an example; arguments and errors as `index`."""
         return tuple(self.index(name, where, pattern) for name in labels)
 
-    def fingerprint(self) -> str:
-        """A hash of the labels and their order."""
-        return fingerprint_of(json.dumps(["labels", self.names]).encode())
-
-    def save(self, folder: Path, name: str) -> None:
-        """Write `name.json`."""
-        write_description(folder, name, {"labels": list(self.names)}, self.fingerprint())
+    def files(self, name: str) -> dict[str, bytes]:
+        """The content of `name.json`."""
+        return json_file(name, {"labels": list(self.names)})
 
     @classmethod
-    def load(cls, folder: Path, name: str) -> Labels:
-        """Read what `save(folder, name)` wrote.
+    def of(cls, folder: ModelFolder) -> Labels:
+        """The labels of a classifier.
 
         Raises:
-            ModelFolderError: the file is missing, damaged, or of another version.
+            ModelFolderError: the file is missing or damaged.
         """
-        return read_description(folder, name, "the label set", cls._from_tree)
+        return folder.built(LABELS, "the label set", cls._from_tree)
 
     @classmethod
     def _from_tree(cls, tree: dict[str, Any]) -> Labels:

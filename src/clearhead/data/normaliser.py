@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from clearhead.data.reading.features import first_of
 from clearhead.errors import DataError
-from clearhead.folder.files import fingerprint_of, read_description, write_description
+from clearhead.folder.files import json_file
+from clearhead.folder.model_folder import ModelFolder
+
+NORMALISER = "normaliser"
+"""The name of the normaliser in a model folder."""
 
 LARGEST = 1e17
 """The largest value that is accepted. Scientific data mark missing values by larger ones (1e20, or
@@ -143,22 +145,20 @@ class Normaliser:
         with np.errstate(over="ignore"):
             return (frames - self.mean) / self.deviation
 
-    def fingerprint(self) -> str:
-        """A hash of everything that affects the output."""
-        return fingerprint_of(json.dumps(["normaliser", self._tree()]).encode())
-
-    def save(self, folder: Path, name: str) -> None:
-        """Write `name.json`, without loss of precision."""
-        write_description(folder, name, self._tree(), self.fingerprint())
+    def files(self, name: str) -> dict[str, bytes]:
+        """The content of `name.json`, without loss of precision."""
+        numbers = {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
+        names = {"names": list(self.names)} if self.names else {}
+        return json_file(name, {"enabled": self.enabled, **numbers, **names})
 
     @classmethod
-    def load(cls, folder: Path, name: str) -> Normaliser:
-        """Read what `save(folder, name)` wrote.
+    def of(cls, folder: ModelFolder) -> Normaliser:
+        """The normaliser of a classifier of features.
 
         Raises:
-            ModelFolderError: the file is missing, damaged, or of another version.
+            ModelFolderError: the file is missing or damaged.
         """
-        return read_description(folder, name, "the normaliser of features", cls._from_tree)
+        return folder.built(NORMALISER, "the normaliser of features", cls._from_tree)
 
     @classmethod
     def _from_tree(cls, tree: dict[str, Any]) -> Normaliser:
@@ -167,8 +167,3 @@ class Normaliser:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("the names are not a list of strings")
         return cls(*values, enabled=bool(tree["enabled"]), names=tuple(names))
-
-    def _tree(self) -> dict[str, Any]:
-        numbers = {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
-        names = {"names": list(self.names)} if self.names else {}
-        return {"enabled": self.enabled, **numbers, **names}

@@ -26,11 +26,11 @@ from clearhead.decoding.products import MakeProduct, plain_product
 from clearhead.decoding.search import search as search_batch
 from clearhead.device import explain_full_memory, set_up_thread, threads
 from clearhead.errors import ModelFolderError
-from clearhead.folder.model_folder import ModelFolder, read_tokenizers, read_weights
-from clearhead.folder.tensors import WEIGHTS, check_shapes, load_parameters
+from clearhead.folder.model_folder import WEIGHTS, ModelFolder
+from clearhead.folder.tensors import check_shapes, load_parameters
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, evaluating
 from clearhead.settings import SearchConfig
-from clearhead.tokenizer import PAD, Tokenizer
+from clearhead.tokenizer import PAD, Tokenizer, read_tokenizers
 
 if TYPE_CHECKING:
     from torch import nn
@@ -206,7 +206,7 @@ def trained_translator(
     """The encoder-decoder of a model folder, with its weights, on a device."""
     from clearhead.model.build import build_model
 
-    source, target = tokenizers or read_tokenizers(found.path, found.config)
+    source, target = tokenizers or read_tokenizers(found)
     sizes = len(source), len(target)
     return with_weights(lambda: build_model(found.config.model, *sizes), found, device)
 
@@ -225,12 +225,12 @@ def with_weights(
         ModelFolderError: the weights are damaged, or belong to another model.
     """
     try:
-        check_shapes(make_model, found.weights)
-        tensors = read_weights(found)
+        check_shapes(make_model, found.weights_path)
+        tensors = found.weights()
         model = make_model()
-        load_parameters(model, tensors, found.weights)
+        load_parameters(model, tensors, found.weights_path)
     except ModelFolderError as error:
-        if not found.is_checkpoint and error.where == str(found.weights):
+        if not found.is_checkpoint and error.where == str(found.weights_path):
             error.where = str(found.path / WEIGHTS)  # the name of a file that is kept open
         raise
     return model.to(device).eval()

@@ -3,9 +3,9 @@
 An export is a folder with the files of another program and `clearhead.json`, its description:
 
     format, version         the name of the format, and the version of the description
-    origin                  digests of what the export was made of: weights, settings, …
+    origin                  hashes of what the export was made of: weights, settings, …
     files                   size and SHA-256 hash of every file of the export, by name
-    fingerprint             a hash of the description itself
+    sha256                  a hash of the description itself
     …                       what the format adds, such as the result of the comparison
 
 Imports no torch, like everything that the CTranslate2 engine needs.
@@ -13,9 +13,7 @@ Imports no torch, like everything that the CTranslate2 engine needs.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,20 +23,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clearhead.errors import ExportError, ModelFolderError, is_of_system, reason
+from clearhead.errors import ExportError, ModelFolderError, is_of_system
 from clearhead.folder.files import LARGEST_FILE, make_folder, read_json, refuse_links, unwritable
 from clearhead.folder.manifest import (
     Entries,
+    Entry,
     check,
-    entries_in,
-    entry_of,
     is_leftover,
+    read_manifest,
     replace_together,
-    settle,
-    unsealed,
 )
-from clearhead.folder.model_folder import ModelFolder
-from clearhead.folder.tensors import SCORES
+from clearhead.folder.model_folder import PREPARED, SCORES, ModelFolder
 from clearhead.settings import RunConfig
 
 DESCRIPTION = "clearhead.json"
@@ -46,7 +41,7 @@ DESCRIPTION = "clearhead.json"
 MOST_SIZE = 4
 """The largest file of an export, in sizes of the file of weights."""
 
-VERSION = 2
+VERSION = 1
 
 CLASSIFIER_SETTINGS = (
     *("input", "data.max_length", "data.missing"),
@@ -165,29 +160,24 @@ def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
     if not (path / DESCRIPTION).is_file():
         todo = f"export the model: {command(found, format)}"
         raise ExportError(f"there is no export in the format {format}", where=path, todo=todo)
-    tree = _read_description(path, format, f"remove this folder, then {again}")
-    now = origin_of(found)
-    if changed := [name for name, digest in now.items() if tree["origin"].get(name) != digest]:
+    tree, entries = _description(path, format, f"remove this folder, then {again}")
+    origin, now = tree["origin"], origin_of(found)
+    if changed := [name for name, sha256 in now.items() if origin.get(name) != sha256]:
         raise ExportError(
             f"the export is of another model: its {' and '.join(changed)} differ",
             where=path,
             why="the model was trained or changed after it was exported",
             todo=again,
         )
+    # A sparse file takes no space, and reading it could take for ever.
+    most = MOST_SIZE * found.weights_path.stat().st_size + LARGEST_FILE
     try:
-        entries = entries_in(tree)
-        with suppress(OSError):  # then the files that are not in place are found by their hashes
-            settle(path, entries)
-        # A sparse file takes no space, and reading it could take for ever.
-        most = MOST_SIZE * found.weights.stat().st_size + LARGEST_FILE
         for name, entry in entries.items():
             if entry.size > most:
-                raise ValueError(f"it has {name} with {entry.size:,} bytes")
+                raise damaged(path, f"{name} has {entry.size:,} bytes", again)
             check(path / name, entry)
-    except ValueError as error:
-        raise damaged(path, error, again) from None
     except ModelFolderError as error:
-        if _read_description(path, format, again) != tree:
+        if _description(path, format, again)[0] != tree:
             return read_export(path, format, found)  # it was replaced meanwhile
         what = f"the export is damaged: {error.what}"
         raise ExportError(what, where=error.where, why=error.why, todo=again) from None
@@ -199,35 +189,32 @@ def command(found: ModelFolder, format: str) -> str:
     return f"clearhead export {found.path} --format {format}"
 
 
-def damaged(path: Path, error: Exception, todo: str) -> ExportError:
+def damaged(path: Path, why: str, todo: str) -> ExportError:
     """The error of an export whose description lacks something, or has something else."""
     what = "the description of the export is damaged"
-    return ExportError(what, where=path / DESCRIPTION, why=repr(error), todo=todo)
+    return ExportError(what, where=path / DESCRIPTION, why=why, todo=todo)
 
 
-def _read_description(path: Path, format: str, todo: str) -> dict[str, Any]:
-    """The description in a folder, with the parts that all formats have."""
+def _description(path: Path, format: str, todo: str) -> tuple[dict[str, Any], Entries]:
+    """The description in a folder, and the entries of the files."""
     try:
-        tree = read_json(path / DESCRIPTION)
-        if tree.get("format") != format or tree.get("version") != VERSION:
-            has = f"{tree.get('format')!r}, version {tree.get('version')!r}"
-            what = f"the export has format {has}; this clearhead reads {format!r}, version "
-            raise ExportError(f"{what}{VERSION}", where=path, todo=todo)
-        tree = unsealed(tree)
-        tree["origin"] = dict(tree["origin"])
-        _ = tree["origin"]["weights"]
-        return tree
+        tree, entries = read_manifest(path, DESCRIPTION)
     except ModelFolderError as error:
         raise ExportError(error.what, where=error.where, why=error.why, todo=todo) from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged(path, error, todo) from None
+    if tree.get("format") != format or tree.get("version") != VERSION:
+        has = f"{tree.get('format')!r}, version {tree.get('version')!r}"
+        what = f"the export has format {has}; this clearhead reads {format!r}, version {VERSION}"
+        raise ExportError(what, where=path, todo=todo)
+    if not isinstance(tree.get("origin"), dict):
+        raise damaged(path, "it has no origin", todo)
+    return tree, entries
 
 
 # What an export is made of
 
 
 def origin_of(found: ModelFolder) -> dict[str, str]:
-    """The SHA-256 digests of what an export is made of, by name.
+    """The SHA-256 hashes of what an export is made of, by name.
 
     A translator has weights, settings and tokenizers; a classifier also labels, scores (with the
     temperature of its probabilities), and the normaliser of its features.
@@ -235,22 +222,15 @@ def origin_of(found: ModelFolder) -> dict[str, str]:
     Raises:
         ModelFolderError: a file cannot be read.
     """
-    config = found.config
-    settings = json.dumps(dict(_changed_settings(config)), sort_keys=True)
-    origin = {
-        "weights": _digest([found.weights], math.inf),
-        "settings": hashlib.sha256(settings.encode()).hexdigest(),
+    settings = json.dumps(dict(_changed_settings(found.config)), sort_keys=True)
+    files = [name for name in PREPARED if name in found.content and name != "text_style.json"]
+    if found.config.task == "classification" and not found.is_checkpoint:
+        files.append(SCORES)
+    return {
+        "weights": found.weights_sha256,
+        "settings": Entry.of(settings.encode()).sha256,
+        **{name: found.sha256(name) for name in files},
     }
-    joint = config.tokenizer.joint or config.task == "classification"
-    tokenizers = ("tokenizer",) if joint else ("source", "target")
-    parts = {"tokenizers": [f"{name}{end}" for name in tokenizers for end in (".json", ".model")]}
-    if config.task == "classification":
-        parts |= {"normaliser": ["normaliser.json"], "labels": ["labels.json"], "scores": [SCORES]}
-    for name, files in parts.items():
-        existing = [path for file in files if (path := found.path / file).exists()]
-        if existing or name == "tokenizers":
-            origin[name] = _digest(existing)
-    return origin
 
 
 def _changed_settings(config: RunConfig) -> Iterator[tuple[str, Any]]:
@@ -271,18 +251,3 @@ def _flat(tree: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     for key, value in tree.items():
         flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
     return flat
-
-
-def _digest(files: Sequence[Path], largest: float = LARGEST_FILE) -> str:
-    """The SHA-256 digest of a file, or of the digests of several."""
-    try:
-        for file in files:
-            if not file.is_file() or file.stat().st_size > largest:
-                raise ValueError(
-                    f"{file.name} is a device or pipe, or has more bytes than expected"
-                )
-        found = [entry_of(file).sha256 for file in files]
-    except (OSError, ValueError) as error:
-        what = "the file cannot be read"
-        raise ModelFolderError(what, where=files[0], why=reason(error)) from None
-    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()

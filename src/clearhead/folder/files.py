@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import math
 import os
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from clearhead.errors import (
     ClearheadError,
@@ -25,9 +24,6 @@ from clearhead.errors import (
     reason,
     what_helps,
 )
-
-DESCRIPTION_VERSION = 1
-"""The format of the files that `write_description` writes."""
 
 COPY_AGAIN = "copy the folder again, or train the model again"
 """What to do about a damaged file of a model folder."""
@@ -87,18 +83,10 @@ def atomic_file(
             unfinished.unlink(missing_ok=True)
 
 
-def link_file(source: Path, path: Path) -> None:
+def link(source: Path, path: Path) -> None:
     """Make a file the same as another, without its own space where the file system has hard links.
 
-    The file is replaced as by `atomic_file`; it raises the same errors. Neither file may be changed
-    in place afterwards.
-    """
-    with atomic_file(path) as unfinished:
-        link(source, unfinished)
-
-
-def link(source: Path, path: Path) -> None:
-    """The same as `link_file`, for a path that `atomic_file` has yielded.
+    The path is one that `atomic_file` has yielded. Neither file may be changed in place afterwards.
 
     Raises:
         OSError: it cannot be written.
@@ -239,6 +227,11 @@ def json_bytes(tree: Mapping[str, Any]) -> bytes:
     return (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode()
 
 
+def json_file(name: str, tree: Mapping[str, Any]) -> dict[str, bytes]:
+    """The content of `name.json`, for any text in the tree."""
+    return {f"{name}.json": (json.dumps(tree, indent=1) + "\n").encode()}
+
+
 def read_bounded(path: Path, limit: int = LARGEST_FILE) -> bytes:
     """The content of a file that is not larger than the limit in bytes.
 
@@ -255,7 +248,7 @@ def read_bounded(path: Path, limit: int = LARGEST_FILE) -> bytes:
 
 
 def parse_json(content: bytes) -> Any:
-    """The value of a JSON text whose numbers are finite and have at most 300 digits.
+    """The value of a JSON text whose numbers are finite.
 
     Raises:
         ValueError: it is no such text, or not UTF-8.
@@ -268,37 +261,48 @@ def parse_json(content: bytes) -> Any:
             raise ValueError(f"{digits[:20]} is not a finite number")
         return value
 
-    def whole(digits: str) -> int:
-        if len(digits) > 300:  # more than a float can be
-            raise ValueError(f"a number has {len(digits):,} digits")
-        return int(digits)
-
     text = content.decode("utf-8")
-    return json.loads(text, parse_float=finite, parse_int=whole, parse_constant=finite)
+    return json.loads(text, parse_float=finite, parse_constant=finite)
+
+
+def parse_object(content: bytes, where: Path) -> dict[str, Any]:
+    """The JSON object in the content of a file of a model folder.
+
+    Raises:
+        ModelFolderError: it is none.
+    """
+    try:
+        tree = parse_json(content)
+        if not isinstance(tree, dict):
+            raise ValueError("it is not a JSON object")
+        return tree
+    except (ValueError, RecursionError) as error:
+        what = "the file is damaged"
+        raise ModelFolderError(what, where=where, why=reason(error), todo=COPY_AGAIN) from None
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file of a model folder.
+    """Read a JSON file; it raises the same errors as `read_file` and `parse_object`."""
+    return parse_object(read_file(path), path)
+
+
+def read_file(path: Path) -> bytes:
+    """Read a file of a model folder that is not large.
 
     Raises:
-        ModelFolderError: it is missing or not a JSON object.
+        ModelFolderError: it is missing or too large.
         UnreadableError: the system cannot read it.
     """
     try:
-        tree = parse_json(read_bounded(path))
+        return read_bounded(path)
     except FileNotFoundError:
         raise ModelFolderError("the file is missing", where=path, todo=COPY_AGAIN) from None
     except OSError as error:
         what = "the file cannot be read"
         raise UnreadableError(what, where=path, why=reason(error), todo=READABLE) from None
-    except (ValueError, RecursionError) as error:
-        raise ModelFolderError(
-            "the file is damaged", where=path, why=reason(error), todo=COPY_AGAIN
-        ) from None
-    if not isinstance(tree, dict):
-        why = "it is not a JSON object"
-        raise ModelFolderError("the file is damaged", where=path, why=why, todo=COPY_AGAIN)
-    return tree
+    except ValueError as error:
+        what = "the file is damaged"
+        raise ModelFolderError(what, where=path, why=reason(error), todo=COPY_AGAIN) from None
 
 
 Write = Callable[[Path], Any]
@@ -327,70 +331,3 @@ def write_together(folder: Path, files: Iterable[tuple[str, Write]]) -> list[Pat
             with suppress(OSError):
                 folder.rmdir()  # fails if the folder has files, which is intended
     return written
-
-
-class Saveable(Protocol):
-    """What a model needs besides its weights: a tokenizer, a label set, a normaliser."""
-
-    def fingerprint(self) -> str:
-        """A hash of everything that it depends on."""
-        ...
-
-    def save(self, folder: Path, name: str) -> None:
-        """Write `name.json`, and perhaps other files with this name, into the folder."""
-        ...
-
-
-T = TypeVar("T", bound=Saveable)
-
-
-def write_description(folder: Path, name: str, tree: dict[str, Any], fingerprint: str) -> None:
-    """Write `name.json`: the tree, the format's version and the fingerprint of the object."""
-    tree = {"version": DESCRIPTION_VERSION, "fingerprint": fingerprint, **tree}
-    write_bytes(folder / f"{name}.json", (json.dumps(tree, indent=1) + "\n").encode())
-
-
-def read_description(folder: Path, name: str, what: str, build: Callable[[dict[str, Any]], T]) -> T:
-    """Build an object from what `write_description` wrote, and compare its fingerprint.
-
-    Args:
-        folder: the model folder.
-        name: of the file, without `.json`.
-        what: the name of the object in errors, such as "the label set".
-        build: builds the object from the tree; any usual exception means that it is damaged.
-
-    Raises:
-        ModelFolderError: a file is missing, damaged, or of another version.
-    """
-    path = folder / f"{name}.json"
-    try:
-        tree = parse_json(read_bounded(path))
-        if tree["version"] != DESCRIPTION_VERSION:
-            raise ModelFolderError(
-                f"{what} has format {tree['version']}; this clearhead reads {DESCRIPTION_VERSION}",
-                where=path,
-                todo="use the version of clearhead that wrote it, or train the model again",
-            )
-        built = build(tree)
-        if built.fingerprint() == tree.get("fingerprint"):
-            return built
-        why = "its content and its hash disagree"
-    except FileNotFoundError as error:
-        raise ModelFolderError(
-            f"the file of {what} is missing", where=error.filename, todo=COPY_AGAIN
-        ) from None
-    except OSError as error:
-        what = f"{what} cannot be read"
-        raise ModelFolderError(what, where=path, why=reason(error), todo=READABLE) from None
-    except KeyError as error:
-        why = f"it has no {error}"
-    except (ValueError, TypeError, AttributeError, RuntimeError, ArithmeticError) as error:
-        why = reason(error)
-    model = path.with_suffix(".model")
-    where = f"{path} or {model.name}" if model.exists() else path
-    raise ModelFolderError(f"{what} is damaged", where=where, why=why, todo=COPY_AGAIN)
-
-
-def fingerprint_of(content: bytes) -> str:
-    """A hash of the content: 32 hexadecimal digits."""
-    return hashlib.blake2b(content, digest_size=16).hexdigest()

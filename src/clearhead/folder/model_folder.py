@@ -6,52 +6,51 @@
     tokenizer…              turn text into numbers and back
     labels, normaliser      a classifier's labels; the scale of its features
     text_style.json         how the training texts look: case, tokenisation, quotation marks
-    scores.json             validation scores of these weights, with sacreBLEU's signatures and
-                            the checksum of the weights
+    scores.json             validation scores of these weights, with sacreBLEU's signatures
     provenance.json         the origin of the weights: data hashes, versions, steps
-    manifest.json           size and SHA-256 hash of each of these files
     training/               only needed to resume: state, corpus, log, and checkpoints (the best;
                             until the end of a run the last few, then their average)
+    manifest.json           size and SHA-256 hash of each of these files but the corpus and the log
 
 Nothing is pickled. Files that change together are replaced together (see `manifest`), so a crash
-while writing loses nothing. A file is compared with the manifest when it is read; a folder without
-a manifest is that of an earlier version, and is read without it.
+while writing loses nothing. `open_folder` gives a `ModelFolder`: a value whose files were compared
+with the manifest, and which stays the same if a run replaces the files.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import weakref
-from collections.abc import Collection, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from clearhead.device import memory_of_process
-from clearhead.errors import ConfigError, ModelFolderError, reason
+from clearhead.errors import ConfigError, ModelFolderError, UnreadableError, reason
 from clearhead.folder.files import (
     COPY_AGAIN,
-    Saveable,
+    Write,
+    json_bytes,
     make_folder,
-    read_bounded,
-    read_json,
+    parse_object,
+    read_file,
+    remove,
     unwritable,
-    write_json,
 )
 from clearhead.folder.manifest import (
+    MANIFEST,
+    Entries,
     Entry,
     check,
-    checked_entries,
-    replace_in_model_folder,
-    settled_entries,
+    entry_of,
+    read_manifest,
+    replace_together,
 )
-from clearhead.folder.tensors import CHECKPOINTS, SCORES, WEIGHTS, read_digest, read_tensors
+from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig, config_from
-from clearhead.tokenizer import Tokenizer, load_tokenizer, with_form
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,17 +58,35 @@ if TYPE_CHECKING:
 FORMAT = 1
 """The version of the layout."""
 
-LOG = "training/log.jsonl"
-"""Path of the log of a run in a model folder."""
+CONFIG, WEIGHTS = "config.json", "weights.safetensors"
+SCORES, PROVENANCE = "scores.json", "provenance.json"
+
+PREPARED = tuple(
+    f"{name}.{ending}"
+    for name in ("tokenizer", "source", "target", "labels", "normaliser", "text_style")
+    for ending in ("json", "model")
+)
+"""Files of a model that are written before training: vocabularies, labels, scale, text style."""
+
+CHECKPOINTS = "training/checkpoints"
+"""Path of the checkpoints in a model folder."""
+
+IMPORTED_FROM = "imported from"
+"""The fact in `provenance.json` of an imported model: its source."""
 
 TRAIN_ONE = "train a model: clearhead init writes a configuration, and clearhead train reads it"
 REPEAT = "repeat its clearhead train command"
 """What to do without a model, and for a run of which only the folder is known."""
 
-READ_LATER = (WEIGHTS, SCORES, "provenance.json")
-"""Files that are large, or that a translation does not need. Who reads them checks them."""
+T = TypeVar("T")
 
-SOURCE_TOKENIZER, TARGET_TOKENIZER, JOINT_TOKENIZER = "source", "target", "tokenizer"
+
+class Stored(Protocol):
+    """What a model needs besides its weights: a tokenizer, a label set, a normaliser."""
+
+    def files(self, name: str) -> dict[str, bytes]:
+        """The content of `name.json`, and perhaps of other files with this name."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -79,97 +96,231 @@ class ModelFolder:
     Attributes:
         path: its folder.
         config: its configuration.
-        weights: the file of its weights.
-        expected: the entry of this file in the manifest of the folder; a checkpoint has none.
+        weights_path: the file of its weights: that of the folder, or a checkpoint.
+        entries: what the manifest has about its files; empty without a manifest.
+        content: of the small files, as they were when the folder was opened.
+        is_checkpoint: whether the weights are those of a checkpoint instead of the folder's own.
     """
 
     path: Path
     config: RunConfig
-    weights: Path
-    expected: Entry | None = None
+    weights_path: Path
+    entries: Entries
+    content: Mapping[str, bytes] = field(repr=False)
+    is_checkpoint: bool = False
+
+    def read(self, name: str) -> bytes:
+        """The content of a file, which is the one in the manifest.
+
+        Raises:
+            ModelFolderError: it is missing or damaged.
+        """
+        found = self.content.get(name)
+        return _read(self.path, name, self.entries) if found is None else found
+
+    def tree(self, name: str) -> dict[str, Any]:
+        """The JSON object in a file; it raises the same errors."""
+        return parse_object(self.read(name), self.path / name)
+
+    def built(self, name: str, what: str, build: Callable[[dict[str, Any]], T]) -> T:
+        """An object from the tree in `name.json`.
+
+        Args:
+            name: what `Stored.files` was called with.
+            what: the object in errors, such as "the label set".
+            build: any usual exception of it means that the file is damaged.
+
+        Raises:
+            ModelFolderError: the file is missing or damaged.
+        """
+        try:
+            return build(self.tree(f"{name}.json"))
+        except ModelFolderError:
+            raise
+        except KeyError as error:
+            why = f"it has no {error}"
+        except (ValueError, TypeError, AttributeError, RuntimeError, ArithmeticError) as error:
+            why = reason(error)
+        where = self.path / f"{name}.json"
+        raise ModelFolderError(f"{what} is damaged", where=where, why=why, todo=COPY_AGAIN)
+
+    def sha256(self, name: str) -> str:
+        """The hash of a file, as the manifest has it; it raises the same errors as `read`."""
+        listed = self.entries.get(name)
+        return Entry.of(self.read(name)).sha256 if listed is None else listed.sha256
 
     @property
-    def is_checkpoint(self) -> bool:
-        """Whether the weights are those of a checkpoint instead of the folder's own."""
-        return self.weights.parts[-3:-1] == CHECKPOINTS
+    def weights_entry(self) -> Entry | None:
+        """The entry of the weights; None for a file that the manifest does not have."""
+        name = f"{CHECKPOINTS}/{self.weights_path.name}" if self.is_checkpoint else WEIGHTS
+        return self.entries.get(name)
+
+    @property
+    def weights_sha256(self) -> str:
+        """The hash of the file of the weights.
+
+        Raises:
+            ModelFolderError: it cannot be read.
+        """
+        try:
+            return (self.weights_entry or entry_of(self.weights_path)).sha256
+        except OSError as error:
+            what = "the file cannot be read"
+            raise UnreadableError(what, where=self.weights_path, why=reason(error)) from None
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights by the names of the parameters.
+
+        Raises:
+            ModelFolderError: the file is missing or damaged.
+        """
+        tensors, _ = read_tensors(self.weights_path, self.weights_entry)
+        return tensors
 
     def kept_open(self) -> ModelFolder:
         """The same model; its weights stay readable after other weights have replaced them."""
         try:
-            number = os.open(self.weights, os.O_RDONLY)
+            number = os.open(self.weights_path, os.O_RDONLY)
         except OSError:
             return self  # whoever reads them gets the error
-        kept = replace(self, weights=Path(f"/dev/fd/{number}"))
+        kept = replace(self, weights_path=Path(f"/dev/fd/{number}"))
         weakref.finalize(kept, os.close, number)
         return kept
 
 
-def write_model_folder(path: Path, config: RunConfig, files: Mapping[str, Saveable]) -> None:
-    """Write a model folder without weights and scores: the configuration, and files by name.
-
-    Raises:
-        ModelFolderError: it cannot be written, e.g. because the disk is full.
-    """
-    unfinished = path / ".unfinished"
-    try:
-        shutil.rmtree(unfinished, ignore_errors=True)  # a symbolic link stays
-        make_folder(path)
-        unfinished.mkdir()
-        for name, content in files.items():
-            content.save(unfinished, name)
-        write_json(unfinished / "config.json", {"format": FORMAT, "config": asdict(config)})
-        written = sorted(unfinished.iterdir())
-        replace_in_model_folder(path, {file.name: partial(os.replace, file) for file in written})
-    except OSError as error:
-        raise unwritable(path, error) from None
-    except ModelFolderError as error:
-        where = path / Path(error.where or "").name
-        raise ModelFolderError(error.what, where=where, why=error.why, todo=error.todo) from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def read_model_folder(path: str | Path) -> ModelFolder:
-    """Read and check a model folder; torch is not needed.
+def open_folder(path: str | Path, *, trained: bool = True) -> ModelFolder:
+    """Open a model folder and check it, without its weights; torch is not needed.
 
     Args:
         path: the folder; or one of the checkpoints in it, to use the weights of the checkpoint:
             `FOLDER/training/checkpoints/average.safetensors`.
+        trained: whether there must be weights. A run that was interrupted early has none.
 
     Raises:
         ModelFolderError: it is missing, unreadable, damaged, of another version, or has no weights
             or more than fit into memory.
     """
     named, path = Path(os.path.expanduser(path)), folder_of(path)
+    _check_is_folder(path)
+    entries = read_entries(path)
+    while True:
+        try:
+            names = [CONFIG, *PREPARED]
+            present = [name for name in names if name in entries or (path / name).exists()]
+            content = {name: _read(path, name, entries) for name in present}
+            break
+        except ModelFolderError:
+            before, entries = entries, read_entries(path)
+            if before == entries:
+                raise
+            # A run has replaced the files meanwhile.
+    config = _config_in(parse_object(content[CONFIG], path / CONFIG), path)
     weights = path / WEIGHTS if named == path else named
+    if trained:
+        _check_weights(weights, path)
+    return ModelFolder(path, config, weights, entries, content, named != path)
+
+
+def read_entries(path: Path) -> Entries:
+    """The entries of a model folder whose files are in place; none in a folder without a manifest.
+
+    Raises:
+        ModelFolderError: the manifest is damaged or of another version.
+    """
+    if not (path / MANIFEST).exists():
+        return {}
+    try:
+        return read_manifest(path)[1]
+    except UnreadableError:
+        raise
+    except ModelFolderError as error:
+        todo = f"copy the folder again; or, if it is your own, remove {MANIFEST}"
+        raise ModelFolderError(error.what, where=error.where, why=error.why, todo=todo) from None
+
+
+def _read(path: Path, name: str, entries: Entries) -> bytes:
+    """The content of a file, which must be that of its entry, if it has one."""
+    content, entry = read_file(path / name), entries.get(name)
+    if entry is not None and Entry.of(content) != entry:
+        check(path / name, entry)  # raises
+    return content
+
+
+def _check_is_folder(path: Path) -> None:
     try:
         found = path.is_dir()
     except OSError as error:  # no permission for a folder above it, or the name is too long
-        raise ModelFolderError(
-            "the model folder cannot be read", where=path, why=reason(error)
-        ) from None
+        what = "the model folder cannot be read"
+        raise ModelFolderError(what, where=path, why=reason(error)) from None
     if not found:
         if path.is_file():
             what, todo = "this is a file, not a model folder", "name a folder such as runs/my-model"
-            if (path.parent / "config.json").exists():
+            if (path.parent / CONFIG).exists():
                 todo = f"did you mean {path.parent}?"
         else:
             what, todo = "there is no such model folder", f"check the path, or {TRAIN_ONE}"
         raise ModelFolderError(what, where=path, todo=todo)
-    config = read_folder_config(path)
-    if not os.path.isfile(weights):
-        raise _missing_weights(weights, path)
-    _check_size(weights)
-    expected = settled_entries(path).get(WEIGHTS) if named == path else None
-    return ModelFolder(path, config, weights, expected)
+    # Without access to the folder, nothing is known about its files.
+    if os.access(path, os.X_OK) and not (path / CONFIG).exists() and not (path / MANIFEST).exists():
+        raise ModelFolderError(
+            f"this is not a model folder: it has no {CONFIG}",
+            where=path,
+            todo=f"name another folder, such as runs/my-model, or {TRAIN_ONE}",
+        )
 
 
-def _check_size(weights: Path) -> None:
-    """Check that weights fit into memory, before they are read: a sparse file may have any size.
+def _config_in(tree: dict[str, Any], path: Path) -> RunConfig:
+    """The configuration in the tree of a `config.json`.
 
     Raises:
-        ModelFolderError: they do not.
+        ModelFolderError: it is damaged, of another version, or of another program.
     """
+    if "format" not in tree:
+        raise ModelFolderError(
+            f"this {CONFIG} was not written by clearhead",
+            where=path / CONFIG,
+            why='it has no "format"',
+            todo="name the folder of a model that clearhead has trained",
+        )
+    if (found := tree["format"]) != FORMAT:
+        raise ModelFolderError(
+            f"the model folder has format {found!r}, this clearhead reads format {FORMAT}",
+            where=path,
+            todo="use the version of clearhead that wrote it, or train the model again",
+        )
+    try:
+        settings = tree.get("config")
+        if not isinstance(settings, dict):
+            raise ConfigError("it has no settings")
+        return config_from(settings, where=str(path / CONFIG))
+    except ConfigError as error:
+        raise ModelFolderError(
+            "the configuration is damaged, or of another version of clearhead",
+            where=path,
+            why=str(error),
+            todo=f"use the clearhead that {PROVENANCE} names, or copy the folder again",
+        ) from None
+
+
+def _check_weights(weights: Path, path: Path) -> None:
+    """Check that there are weights, and that they fit into memory before they are read.
+
+    A sparse file may have any size.
+    """
+    if not weights.is_file():
+        others = [file.name for file in (path / CHECKPOINTS).glob("*.safetensors")]
+        named = ", ".join(sorted(others))
+        if weights.parent != path and others:
+            what, todo = "there is no such checkpoint", f"name one of these: {named}"
+            raise ModelFolderError(what, where=weights, todo=todo)
+        resume = f"resume the run: {REPEAT}"
+        raise ModelFolderError(
+            f"the model folder has no weights ({WEIGHTS})",
+            where=path,
+            why="no validation of its run has ended yet with a finite score, or the file was "
+            "removed",
+            todo=f"name a checkpoint instead: {named}; or {resume}" if others else resume,
+        )
     size, memory = weights.stat().st_size, memory_of_process()
     if size > memory:
         raise ModelFolderError(
@@ -180,166 +331,89 @@ def _check_size(weights: Path) -> None:
         )
 
 
-def read_weights(found: ModelFolder) -> dict[str, Tensor]:
-    """The weights of a model.
+def folder_of(path: str | Path) -> Path:
+    """The model folder of a path, which is the folder or one of its checkpoints."""
+    path = Path(os.path.expanduser(path))
+    is_checkpoint = path.suffix == ".safetensors" and path.parent.parts[-2:] == tuple(
+        CHECKPOINTS.split("/")
+    )
+    return path.parents[2] if is_checkpoint else path
+
+
+def write_folder(path: Path, config: RunConfig, parts: Mapping[str, Stored]) -> None:
+    """Write a model folder without weights and scores: the configuration, and parts by name.
 
     Raises:
-        ModelFolderError: the file is missing or damaged.
+        ModelFolderError: it cannot be written, e.g. because the disk is full.
     """
-    tensors, _ = read_tensors(found.weights, found.expected)
-    return tensors
+    try:
+        make_folder(path)
+    except OSError as error:
+        raise unwritable(path, error) from None
+    content = {CONFIG: json_bytes({"format": FORMAT, "config": asdict(config)})}
+    for name, part in parts.items():
+        content |= part.files(name)
+    replace_files(path, {name: written(each) for name, each in content.items()})
 
 
-IMPORTED_FROM = "imported from"
-"""The fact in `provenance.json` of an imported model: its source."""
+def written(content: bytes) -> Write:
+    """Writes this content to a file."""
+    return methodcaller("write_bytes", content)
+
+
+def replace_files(
+    path: Path, files: Mapping[str, Write | str], removed: Iterable[str] = ()
+) -> None:
+    """Replace and remove files of a model folder, all or none; see `replace_together`.
+
+    Raises:
+        ModelFolderError: a file cannot be written or removed.
+    """
+    gone = set(removed)
+    if not files and not gone:
+        return
+    kept = {name: each for name, each in read_entries(path).items() if name not in gone}
+
+    def tree(new: Entries) -> dict[str, Any]:
+        found = {**kept, **new}
+        return {"files": {name: found[name]._asdict() for name in sorted(found)}}
+
+    replace_together(path, files, MANIFEST, tree)
+    for name in gone:
+        remove(path / name)
 
 
 def is_imported(path: Path) -> bool:
     """Whether a model folder has a model that `clearhead import` wrote and no run has trained."""
     try:
-        return IMPORTED_FROM in read_json(path / "provenance.json")
+        return IMPORTED_FROM in open_folder(path, trained=False).tree(PROVENANCE)
     except ModelFolderError:  # missing or damaged
         return False
-
-
-def folder_of(path: str | Path) -> Path:
-    """The model folder of a path, which is the folder or one of its checkpoints."""
-    path = Path(os.path.expanduser(path))
-    is_checkpoint = path.suffix == ".safetensors" and path.parts[-3:-1] == CHECKPOINTS
-    return path.parents[2] if is_checkpoint else path
-
-
-def _missing_weights(weights: Path, path: Path) -> ModelFolderError:
-    checkpoints = path.joinpath(*CHECKPOINTS)
-    others = ", ".join(sorted(file.name for file in checkpoints.glob("*.safetensors")))
-    if weights.parent != path and others:
-        return ModelFolderError(
-            "there is no such checkpoint", where=weights, todo=f"name one of these: {others}"
-        )
-    why = "no validation of its training had a finite score, or the file was removed"
-    todo = f"resume the run: {REPEAT}"
-    try:
-        validated = b'"event": "Validated"' in read_bounded(path / LOG)
-    except (OSError, ValueError):  # no log, or one of many validations
-        validated = (path / LOG).exists()
-    if not validated and (path / "training").is_dir():
-        why = "its run has not finished its first validation"
-        todo = f"wait for it, or {todo}"
-    if others:
-        todo = f"name a checkpoint in {checkpoints} instead: {others}; or {todo}"
-    what = f"the model folder has no weights ({WEIGHTS})"
-    return ModelFolderError(what, where=path, why=why, todo=todo)
-
-
-def tokenizer_files(source: Tokenizer, target: Tokenizer, config: RunConfig) -> dict[str, Saveable]:
-    """The tokenizers of a translator by their names in its folder."""
-    if config.tokenizer.joint:
-        return {JOINT_TOKENIZER: source}
-    return {SOURCE_TOKENIZER: source, TARGET_TOKENIZER: target}
-
-
-def read_tokenizers(path: Path, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of source and target; with a joint vocabulary they share it."""
-    if config.tokenizer.joint:
-        source = load_tokenizer(path, JOINT_TOKENIZER)
-        return source, with_form(source, source.form.of_target())
-    return load_tokenizer(path, SOURCE_TOKENIZER), load_tokenizer(path, TARGET_TOKENIZER)
-
-
-def read_folder_config(path: Path, unread: Collection[str] = READ_LATER) -> RunConfig:
-    """The configuration of a model folder, whose other files are checked too.
-
-    Args:
-        path: the folder.
-        unread: names of files that are not checked, because they are large or not needed.
-
-    Raises:
-        ModelFolderError: it is missing, damaged, of another version or of another program; or
-            another file is not the one in the manifest.
-    """
-    file = path / "config.json"
-    with suppress(ModelFolderError):  # raised below, if it is a folder of clearhead
-        settled_entries(path)
-    # Without access to the folder, nothing is known about its files.
-    if os.access(path, os.X_OK) and not file.exists():
-        raise ModelFolderError(
-            "this is not a model folder: it has no config.json",
-            where=path,
-            todo=f"name another folder, such as runs/my-model, or {TRAIN_ONE}",
-        )
-    tree = read_json(file)
-    if "format" not in tree:
-        raise ModelFolderError(
-            "this config.json was not written by clearhead",
-            where=file,
-            why='it has no "format"',
-            todo="name the folder of a model that clearhead has trained",
-        )
-    if (found := tree["format"]) != FORMAT:
-        raise ModelFolderError(
-            f"the model folder has format {found!r}, this clearhead reads format {FORMAT}",
-            where=path,
-            todo="use the version of clearhead that wrote it, or train the model again",
-        )
-    checked_entries(path, unread)
-    return _config_in(tree, file)
-
-
-def _config_in(tree: dict[str, Any], file: Path) -> RunConfig:
-    """The configuration in the tree of a `config.json`.
-
-    Raises:
-        ModelFolderError: it is damaged, or of another version.
-    """
-    try:
-        settings = tree.get("config")
-        if not isinstance(settings, dict):
-            raise ConfigError("it has no settings")
-        # Earlier versions wrote this section into every folder, for a task that no longer exists.
-        settings.pop("reconstruction", None)
-        # The earlier name of `start_from`, which then was for classifiers alone.
-        classifier = settings.get("classifier")
-        is_section = isinstance(classifier, dict)
-        encoder_from = classifier.pop("encoder_from", "") if is_section else ""
-        settings.setdefault("start_from", encoder_from)
-        return config_from(settings, where=str(file))
-    except ConfigError as error:
-        raise ModelFolderError(
-            "the configuration is damaged, or of another version of clearhead",
-            where=file.parent,
-            why=str(error),
-            todo="use the clearhead that provenance.json names, or copy the folder again",
-        ) from None
 
 
 def read_temperature(folder: ModelFolder) -> float:
     """The temperature of a classifier, fitted on the validation data when its weights were kept.
 
-    Every classifier has one: training writes the weights and then their scores.
+    That of a checkpoint is 1.
 
     Raises:
-        ModelFolderError: it is missing, not a positive number, or of other weights.
+        ModelFolderError: it is missing, or not a positive number.
     """
-    path = folder.path / SCORES
+    if folder.is_checkpoint:
+        return 1.0
     todo = (
         "restore the file from a copy, resume the run if it was interrupted, or start it again "
         f"with --restart: {REPEAT}"
     )
     try:
-        tree = read_json(path)
-        if expected := settled_entries(folder.path).get(SCORES):
-            check(path, expected)
+        scores = folder.tree(SCORES).get("scores")
     except ModelFolderError as error:
-        raise ModelFolderError(error.what, where=path, why=error.why, todo=todo) from None
-    digest = read_digest(folder.weights)
-    if tree.get("digest", digest) != digest:
-        what = "the scores are not those of these weights, which were replaced without them"
-        raise ModelFolderError(what, where=path, todo=todo)
-    scores = tree.get("scores")
+        raise ModelFolderError(error.what, where=error.where, why=error.why, todo=todo) from None
     found = scores.get("temperature") if isinstance(scores, dict) else None
     number = found if isinstance(found, int | float) and not isinstance(found, bool) else 0
     if 0 < number <= sys.float_info.max:
         return float(number)
     problem = "is missing" if found is None else f"is {found!r}"
     why = f"scores.temperature {problem}, and should be a positive number"
-    raise ModelFolderError("the scores are damaged", where=path, why=why, todo=todo)
+    where = folder.path / SCORES
+    raise ModelFolderError("the scores are damaged", where=where, why=why, todo=todo)

@@ -1,8 +1,7 @@
-"""Tensors in safetensors files, with a checksum and facts about them; torch is imported late."""
+"""Tensors in safetensors files, with facts about them; torch is imported late."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,30 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ModelFolderError, UnreadableError, reason
-from clearhead.folder.files import COPY_AGAIN, READABLE, atomic_file
-from clearhead.folder.manifest import WEIGHTS as WEIGHTS
+from clearhead.folder.files import COPY_AGAIN, READABLE
 from clearhead.folder.manifest import Entry, check
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-SCORES = "scores.json"
-"""Name of the scores of these weights in a model folder."""
-
-STATE = "training/state.safetensors"
-"""Path of the training state in a model folder."""
-
-PREVIOUS_STATE = "training/state.previous.safetensors"
-"""Path of the training state before."""
-
-SHARDS = "training/shards"
-"""Path of the parts of the training state, if each process has a part."""
-
-EARLY_DIGITS = 32
-"""The length of the checksum that early versions of clearhead wrote."""
-
-CHECKPOINTS = ("training", "checkpoints")
-"""Path of the checkpoints in a model folder."""
 
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
@@ -41,76 +21,40 @@ def parameters_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
-    """Write tensors and facts about them as one safetensors file; it appears when complete.
-
-    Returns:
-        The SHA-256 hash of the tensors (names, types, shapes and numbers) and the facts, which
-        `read_digest` reads from the file.
-
-    Raises:
-        ModelFolderError: it cannot be written, e.g. because the disk is full.
-    """
-    with atomic_file(path) as unfinished:
-        return save_tensors(unfinished, tensors, facts)
-
-
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
-    """The same as `write_tensors`, for a path that `atomic_file` has yielded."""
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write tensors and facts about them as one safetensors file, to a path of `atomic_file`."""
     from safetensors.torch import save_file
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    known = json.dumps(facts)
-    digest = _digest(tensors, known)
-    metadata = {"facts": known, "digest": digest}
-    save_file(tensors, path, metadata=metadata)
-    _order_metadata(path)
-    return digest
-
-
-def _order_metadata(path: Path) -> None:
-    """Put the metadata of a file, which safetensors writes in a random order, into a fixed one."""
-    with path.open("r+b") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(size))
-        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-        ordered = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-        file.seek(8)
-        file.write(ordered.ljust(size))
+    # With a second key the file would not always have the same bytes: their order is random.
+    save_file(tensors, path, metadata={"facts": json.dumps(facts)})
 
 
 def read_tensors(
-    path: Path, expected: Entry | None = None
+    path: Path, entry: Entry | None = None
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and facts that `write_tensors` wrote.
-
-    Args:
-        path: the file.
-        expected: the entry of the file in a manifest. Without one, the hash in the file itself is
-            compared.
+    """The tensors and facts that `save_tensors` wrote, compared with the entry of the file.
 
     Raises:
         ModelFolderError: the file is missing, cut off or altered.
         UnreadableError: the system cannot read it.
     """
-    if expected is not None:
-        check(path, expected)
+    if entry is not None:
+        check(path, entry)
     with _opened(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        metadata = file.metadata() or {}
-    facts = _facts_in(metadata, path)
-    if expected is None:
-        if "digest" not in metadata:
-            raise _damaged(path, "the metadata lack 'digest'")
-        digest = metadata["digest"]
-        if digest != _digest_like(digest, tensors, metadata["facts"]):
-            raise _damaged(path, "their checksum is not the one in the file")
-    return tensors, facts
+        return tensors, _facts_in(file, path)
 
 
-def _facts_in(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
+def read_facts(path: Path) -> dict[str, Any]:
+    """The facts in a file of tensors, without reading the tensors; errors as `read_tensors`."""
+    with _opened(path) as file:
+        return _facts_in(file, path)
+
+
+def _facts_in(file: Any, path: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(metadata["facts"])
+        facts = json.loads((file.metadata() or {})["facts"])
         if not isinstance(facts, dict):
             raise ValueError("the facts are no object")
         return facts
@@ -122,27 +66,6 @@ def _facts_in(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, why: str) -> ModelFolderError:
     return ModelFolderError("the weights are damaged", where=path, why=why, todo=COPY_AGAIN)
-
-
-def read_digest(path: Path) -> str:
-    """The checksum in a file of tensors, without reading the tensors.
-
-    Raises:
-        ModelFolderError: the file is missing or damaged.
-    """
-    with _opened(path) as file:
-        return (file.metadata() or {}).get("digest", "")
-
-
-def read_facts(path: Path) -> dict[str, Any]:
-    """The facts in a file of tensors, without reading the tensors or comparing their checksum.
-
-    Raises:
-        ModelFolderError: the file is missing or damaged.
-    """
-    with _opened(path) as file:
-        metadata = file.metadata() or {}
-    return _facts_in(metadata, path)
 
 
 @contextmanager
@@ -222,29 +145,3 @@ def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(shared_like(tensors[name], parameter))
-
-
-def _digest(tensors: Mapping[str, Tensor], facts: str) -> str:
-    digest = hashlib.sha256(facts.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(_bytes_of(tensor))
-    return digest.hexdigest()
-
-
-def _digest_like(digest: str, tensors: Mapping[str, Tensor], facts: str) -> str:
-    """The digest of the same kind: early versions of clearhead left out facts, types and shapes."""
-    if len(digest) != EARLY_DIGITS:
-        return _digest(tensors, facts)
-    early = hashlib.blake2b(digest_size=EARLY_DIGITS // 2)
-    for name in sorted(tensors):
-        early.update(name.encode())
-        early.update(_bytes_of(tensors[name]))
-    return early.hexdigest()
-
-
-def _bytes_of(tensor: Tensor) -> memoryview:
-    import torch
-
-    return tensor.reshape(-1).view(torch.uint8).numpy().data

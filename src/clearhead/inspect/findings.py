@@ -3,8 +3,9 @@
     inspection/study.json       importance and roles of the heads, faithfulness of the measures
     inspection/means.safetensors    mean output of each head
     inspection/alignment.json   how the model aligns words
+    inspection/manifest.json    size and hash of these files
 
-Each has the checksum of the weights that it was found with. Imports no torch.
+Each has the hash of the weights that it was found with. Imports no torch.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from clearhead.errors import DataError, ModelFolderError
 from clearhead.folder.files import (
     LARGEST_FILE,
     Write,
+    json_bytes,
+    make_folder,
     read_json,
     refuse_links,
-    write_json,
-    write_together,
+    unwritable,
 )
-from clearhead.folder.model_folder import ModelFolder
-from clearhead.folder.tensors import read_digest, read_tensors, save_tensors
+from clearhead.folder.manifest import MANIFEST, Entries, check, read_manifest, replace_together
+from clearhead.folder.model_folder import ModelFolder, written
+from clearhead.folder.tensors import read_tensors, save_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,11 +42,10 @@ def read_finding(found: ModelFolder, name: str) -> dict[str, Any] | None:
     Raises:
         ModelFolderError: the file is damaged.
     """
-    path = found.path / FOLDER / name
-    if not path.is_file():
+    if (path := _checked(found, name)) is None:
         return None
     tree = read_json(path)
-    return tree if tree.get("weights") == read_digest(found.weights) else None
+    return tree if tree.get("weights") == found.weights_sha256 else None
 
 
 def write_finding(found: ModelFolder, name: str, tree: Mapping[str, Any]) -> Path:
@@ -52,8 +54,7 @@ def write_finding(found: ModelFolder, name: str, tree: Mapping[str, Any]) -> Pat
     Raises:
         DataError: it cannot be written.
     """
-    content = {"weights": read_digest(found.weights), **tree}
-    return _write(found, name, partial(write_json, tree=content))
+    return _write(found, name, written(json_bytes({"weights": found.weights_sha256, **tree})))
 
 
 def read_means(found: ModelFolder) -> Mapping[str, Tensor]:
@@ -62,18 +63,15 @@ def read_means(found: ModelFolder) -> Mapping[str, Tensor]:
     Raises:
         ModelFolderError: they are missing, damaged, or of other weights.
     """
-    path = found.path / FOLDER / MEANS
+    path, where = _checked(found, MEANS), found.path / FOLDER / MEANS
     todo = f"compute them: clearhead study {found.path}"
-    if not path.is_file():
+    if path is None:
         what = "the mean outputs of the heads are not known"
-        raise ModelFolderError(what, where=path, todo=todo)
-    if path.stat().st_size > LARGEST_FILE:
-        what = f"the mean outputs of the heads have more than {LARGEST_FILE:,} bytes"
-        raise ModelFolderError(what, where=path, todo=todo)
+        raise ModelFolderError(what, where=where, todo=todo)
     tensors, facts = read_tensors(path)
-    if facts.get("weights") != read_digest(found.weights):
+    if facts.get("weights") != found.weights_sha256:
         what = "the mean outputs of the heads are of other weights"
-        raise ModelFolderError(what, where=path, todo=todo)
+        raise ModelFolderError(what, where=where, todo=todo)
     return tensors
 
 
@@ -83,11 +81,37 @@ def write_means(found: ModelFolder, means: Mapping[str, Tensor]) -> None:
     Raises:
         DataError: they cannot be written.
     """
-    facts = {"weights": read_digest(found.weights)}
+    facts = {"weights": found.weights_sha256}
     _write(found, MEANS, partial(save_tensors, tensors=means, facts=facts))
+
+
+def _entries(folder: Path) -> Entries:
+    return read_manifest(folder)[1] if (folder / MANIFEST).is_file() else {}
+
+
+def _checked(found: ModelFolder, name: str) -> Path | None:
+    """The file with a finding, compared with its entry; None if there is none."""
+    folder = found.path / FOLDER
+    if (entry := _entries(folder).get(name)) is None:
+        return None
+    if entry.size > LARGEST_FILE:
+        what = f"the file has more than {LARGEST_FILE:,} bytes"
+        raise ModelFolderError(what, where=folder / name, todo=f"remove {folder}")
+    check(folder / name, entry)
+    return folder / name
 
 
 def _write(found: ModelFolder, name: str, write: Write) -> Path:
     refuse_links(found.path, found.path, DataError)
-    (path,) = write_together(found.path / FOLDER, [(name, write)])
-    return path
+    folder = found.path / FOLDER
+
+    def tree(new: Entries) -> dict[str, Any]:
+        entries = {**_entries(folder), **new}
+        return {"files": {name: entries[name]._asdict() for name in sorted(entries)}}
+
+    try:
+        make_folder(folder)
+        replace_together(folder, {name: write}, MANIFEST, tree, DataError)
+    except OSError as error:
+        raise unwritable(folder, error, DataError) from None
+    return folder / name

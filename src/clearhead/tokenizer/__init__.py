@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from pathlib import Path
 from typing import Any, TypeVar
 
 from clearhead.errors import ConfigError
-from clearhead.folder.files import read_bounded, read_description
+from clearhead.folder.model_folder import ModelFolder, Stored
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.normal_form import NormalForm, form_of
@@ -34,7 +33,8 @@ __all__ = [
     "cut",
     "form_of",
     "learn_tokenizer",
-    "load_tokenizer",
+    "read_tokenizers",
+    "tokenizer_files",
     "with_form",
 ]
 
@@ -78,29 +78,44 @@ def with_form(tokenizer: T, form: NormalForm) -> T:
     return found
 
 
-def load_tokenizer(folder: Path, name: str) -> Tokenizer:
-    """The tokenizer that `save(folder, name)` wrote.
+JOINT, SOURCE, TARGET = "tokenizer", "source", "target"
+"""Names in a model folder. A classifier has one tokenizer, named as that of both languages."""
+
+
+def tokenizer_files(source: Tokenizer, target: Tokenizer, joint: bool) -> dict[str, Stored]:
+    """The tokenizers of a translator by their names in its folder."""
+    return {JOINT: source} if joint else {SOURCE: source, TARGET: target}
+
+
+def read_tokenizers(folder: ModelFolder) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of source and target; a joint vocabulary is shared. A classifier has one.
 
     Raises:
-        ModelFolderError: a file is missing or damaged, or of another version.
+        ModelFolderError: a file is missing or damaged.
     """
-    model = folder / f"{name}.model"
-    return read_description(folder, name, "the tokenizer", lambda tree: _built(tree, model))
+    if folder.config.task == "classification":
+        only = _read(folder, JOINT)
+        return only, only
+    if folder.config.tokenizer.joint:
+        source = _read(folder, JOINT)
+        return source, with_form(source, source.form.of_target())
+    return _read(folder, SOURCE), _read(folder, TARGET)
 
 
-def _built(tree: dict[str, Any], model: Path) -> Tokenizer:
-    if tree["kind"] == "words":
-        return WordTokenizer(
-            [str(word) for word in tree["words"]],
-            form=NormalForm.from_tree(tree),
-            # Older folders do not have this key.
-            split_punctuation=bool(tree.get("split_punctuation", False)),
-        )
-    if tree["kind"] == "pretrained" and tree["library"] == "marian":
-        return MarianTokenizer.from_tree(tree, read_bounded(model))
-    if tree["kind"] == "pretrained":
-        return JsonTokenizer.from_tree(tree)
-    kind, form, sampling = tree["kind"], NormalForm.from_tree(tree), float(tree["sampling"])
-    if kind not in ("bpe", "unigram"):
-        raise ValueError(f"kind {kind!r}")
-    return SentencePieceTokenizer(read_bounded(model), kind=kind, form=form, sampling=sampling)
+def _read(folder: ModelFolder, name: str) -> Tokenizer:
+    def build(tree: dict[str, Any]) -> Tokenizer:
+        kind, library = tree["kind"], tree.get("library")
+        if kind == "words":
+            words, split = [str(word) for word in tree["words"]], bool(tree["split_punctuation"])
+            return WordTokenizer(words, form=NormalForm.from_tree(tree), split_punctuation=split)
+        if kind == "pretrained" and library == "tokenizers":
+            return JsonTokenizer.from_tree(tree)
+        model = folder.read(f"{name}.model")
+        if kind == "pretrained" and library == "marian":
+            return MarianTokenizer.from_tree(tree, model)
+        if kind not in ("bpe", "unigram"):
+            raise ValueError(f"kind {kind!r}")
+        form, sampling = NormalForm.from_tree(tree), float(tree["sampling"])
+        return SentencePieceTokenizer(model, kind=kind, form=form, sampling=sampling)
+
+    return folder.built(name, "the tokenizer", build)

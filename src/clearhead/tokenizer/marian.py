@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
-from clearhead.folder.files import fingerprint_of, write_bytes, write_description
+from clearhead.folder.files import json_file
 from clearhead.tokenizer.normal_form import PLAIN
 from clearhead.tokenizer.pretrained import Numbering
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries
@@ -102,18 +100,10 @@ class MarianTokenizer:
         """The piece of each id; its number where the vocabulary names none."""
         return [SPECIAL.get(i) or self._names[i] or f"<{i}>" for i in ids]
 
-    def fingerprint(self) -> str:
-        """A hash of the model and the vocabulary."""
-        return fingerprint_of(json.dumps(self._tree(), sort_keys=True).encode() + self.model)
-
-    def save(self, folder: Path, name: str) -> None:
-        """Write `name.model` and `name.json`."""
-        write_bytes(folder / f"{name}.model", self.model)
-        write_description(folder, name, self._tree(), self.fingerprint())
-
-    def _tree(self) -> dict[str, Any]:
+    def files(self, name: str) -> dict[str, bytes]:
+        """The content of `name.model` and `name.json`."""
         numbers = self.numbering
-        return {
+        tree = {
             "kind": "pretrained",
             "library": "marian",
             "numbering": [numbers.size, numbers.pad, numbers.bos, numbers.eos],
@@ -121,10 +111,11 @@ class MarianTokenizer:
             "boundaries": self.boundaries,
             "vocabulary": self.vocabulary,
         }
+        return {f"{name}.model": self.model, **json_file(name, tree)}
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any], model: bytes) -> MarianTokenizer:
-        """Rebuild what `save` wrote; errors as in the constructor."""
+        """Rebuild what `files` gave; errors as in the constructor."""
         numbering = Numbering(*tree["numbering"])
         return cls(model, tree["vocabulary"], numbering, tree["unk"], tree["boundaries"])
 

@@ -6,7 +6,6 @@ characters, which are saved with the tokenizer: a model always reads the text of
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -110,12 +109,6 @@ class NormalForm:
         """The entries of a tokenizer's description: `lower`, and `normal_form` if it has more."""
         rest = {name: value for name, value in asdict(self).items() if value and name != "lower"}
         return {"lower": self.lower, **({"normal_form": rest} if rest else {})}
-
-    @property
-    def changes(self) -> list[str]:
-        """What `fingerprint` of a tokenizer adds: nothing if the form does no more than `lower`."""
-        tree = self.to_tree().get("normal_form")
-        return [json.dumps(tree, sort_keys=True)] if tree else []
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> NormalForm:

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ModelFolderError
-from clearhead.folder.files import COPY_AGAIN, fingerprint_of, write_description
+from clearhead.folder.files import COPY_AGAIN, json_file
 from clearhead.tokenizer.descriptions import check_description
 from clearhead.tokenizer.normal_form import PLAIN
 from clearhead.tokenizer.protocol import BOS, EOS, Boundaries
@@ -132,27 +131,21 @@ class JsonTokenizer:
         theirs = self.numbering.theirs[list(ids)].tolist()
         return [self._tokenizer.id_to_token(i) or f"<{i}>" for i in theirs]
 
-    def fingerprint(self) -> str:
-        """A hash of the description and the numbering."""
-        return fingerprint_of(json.dumps(self._tree(), sort_keys=True).encode())
-
-    def save(self, folder: Path, name: str) -> None:
-        """Write `name.json`."""
-        write_description(folder, name, self._tree(), self.fingerprint())
-
-    def _tree(self) -> dict[str, Any]:
+    def files(self, name: str) -> dict[str, bytes]:
+        """The content of `name.json`."""
         numbers = self.numbering
-        return {
+        tree = {
             "kind": "pretrained",
             "library": "tokenizers",
             "numbering": [numbers.size, numbers.pad, numbers.bos, numbers.eos],
             "unk": self.unk_id,
             "description": json.loads(self.description),
         }
+        return json_file(name, tree)
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> JsonTokenizer:
-        """Rebuild what `save` wrote; errors as in the constructor."""
+        """Rebuild what `files` gave; errors as in the constructor."""
         return cls(tree["description"], Numbering(*tree["numbering"]), tree["unk"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
-from clearhead.folder.files import Saveable
+from clearhead.folder.model_folder import Stored
 from clearhead.tokenizer.normal_form import NormalForm
 
 PAD, BOS, EOS = 0, 1, 2
@@ -21,7 +21,7 @@ def cut(ids: Sequence[int], longest: int, boundaries: Boundaries = "none") -> li
     return [*ids[: longest - 1], EOS]
 
 
-class Tokenizer(Saveable, Protocol):
+class Tokenizer(Stored, Protocol):
     """Turns text into ids and back."""
 
     @property

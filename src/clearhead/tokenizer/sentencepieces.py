@@ -8,13 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import Literal
 
 import sentencepiece
 
 from clearhead.errors import ConfigError, DataError, ModelFolderError, reason
-from clearhead.folder.files import COPY_AGAIN, fingerprint_of, write_bytes, write_description
+from clearhead.folder.files import COPY_AGAIN, json_file
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.normal_form import PLAIN, NormalForm
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries
@@ -151,16 +150,10 @@ class SentencePieceTokenizer:
         """The piece of each id, with U+2581 for a space and `<0xC3>` for a byte."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
-    def fingerprint(self) -> str:
-        """A hash of the model and its form; sampling does not change `encode`."""
-        changes = "".join(self.form.changes).encode()
-        return fingerprint_of(bytes([self.form.lower]) + self.model + changes)
-
-    def save(self, folder: Path, name: str) -> None:
-        """Write `name.model`, which other programs read too, and `name.json`."""
-        write_bytes(folder / f"{name}.model", self.model)
+    def files(self, name: str) -> dict[str, bytes]:
+        """The content of `name.model`, which other programs read too, and of `name.json`."""
         tree = {"kind": self.kind, **self.form.to_tree(), "sampling": self.sampling}
-        write_description(folder, name, tree, self.fingerprint())
+        return {f"{name}.model": self.model, **json_file(name, tree)}
 
 
 def processor_of(model: bytes) -> sentencepiece.SentencePieceProcessor:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 
 from clearhead.errors import DataError
-from clearhead.folder.files import fingerprint_of, write_description
+from clearhead.folder.files import json_file
 from clearhead.tokenizer.normal_form import PLAIN, NormalForm
 from clearhead.tokenizer.protocol import Boundaries
 
@@ -96,21 +94,15 @@ class WordTokenizer:
         """The word, or special symbol, of each id."""
         return [self._pieces[i] for i in ids]
 
-    def fingerprint(self) -> str:
-        """A hash of the words, their form, and how they are split."""
-        content = ["words", self.form.lower, self.words, *["split"] * self.split_punctuation]
-        content += self.form.changes
-        return fingerprint_of(json.dumps(content).encode())
-
-    def save(self, folder: Path, name: str) -> None:
-        """Write `name.json`."""
+    def files(self, name: str) -> dict[str, bytes]:
+        """The content of `name.json`."""
         tree = {
             "kind": "words",
             **self.form.to_tree(),
             "split_punctuation": self.split_punctuation,
             "words": self.words,
         }
-        write_description(folder, name, tree, self.fingerprint())
+        return json_file(name, tree)
 
 
 def split_punctuation(word: str) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +17,23 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import ModelFolderError, TrainingError, UnreadableError
-from clearhead.folder.files import (
-    atomic_file,
-    json_bytes,
-    link,
-    link_file,
-    move_into_place,
-    remove,
-    unwritable,
-)
-from clearhead.folder.manifest import check, entry_of, replace_in_model_folder, settled_entries
-from clearhead.folder.tensors import (
+from clearhead.folder.files import Write, json_bytes
+from clearhead.folder.manifest import check
+from clearhead.folder.model_folder import (
     CHECKPOINTS,
-    PREVIOUS_STATE,
+    PROVENANCE,
     SCORES,
-    SHARDS,
-    STATE,
     WEIGHTS,
+    read_entries,
+    replace_files,
+    written,
+)
+from clearhead.folder.tensors import (
     load_parameters,
     parameters_of,
-    read_digest,
     read_facts,
     read_tensors,
     save_tensors,
-    write_tensors,
 )
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings.training import TrainingConfig
@@ -60,8 +52,7 @@ class State:
     attempt. Batches with at least `split_from` positions are split, if it is not 0, because the
     memory is too small for them. `planned_steps` fit into `planned_minutes`, as far as the speed of
     the run has shown.
-    `best_weights` is the checksum of the weights that the run has kept as its model. `environment`
-    has the versions, the device and so on that the state was computed with.
+    `environment` has the versions, the device and so on that the state was computed with.
     """
 
     step: int = 0
@@ -72,7 +63,6 @@ class State:
     best_step: int = 0
     best_scores: dict[str, float] = field(default_factory=dict)
     best_signatures: dict[str, str] = field(default_factory=dict)
-    best_weights: str = ""
     validations_since_best: int = 0
     validated_step: int = 0
     finished: bool = False
@@ -102,7 +92,7 @@ class State:
 
     def forget_best(self) -> None:
         """Record that no weights are kept, so that the next validation keeps its own."""
-        self.best_score, self.best_step, self.best_weights = None, 0, ""
+        self.best_score, self.best_step = None, 0
         self.best_scores, self.best_signatures = {}, {}
         self.validated_step = 0
 
@@ -112,6 +102,12 @@ class State:
         self.best_scores = dict(evaluation.scores)
         self.best_signatures = dict(evaluation.signatures)
 
+
+STATE, PREVIOUS_STATE = "training/state.safetensors", "training/state.previous.safetensors"
+"""Paths of the training state, and of the state before, in a model folder."""
+
+SHARDS = "training/shards"
+"""Path of the parts of the training state, if each process has a part."""
 
 OTHER_VERSION = "resume with the version in provenance.json, or start over: --restart"
 
@@ -158,16 +154,6 @@ class Keeper:
         self.environment = {name: provenance.get(name) for name in ENVIRONMENT}
         self._place = _identity(folder / "training")
 
-    @property
-    def state_path(self) -> Path:
-        """The file with the state."""
-        return self.folder / STATE
-
-    @property
-    def previous_path(self) -> Path:
-        """The file with the state before."""
-        return self.folder / PREVIOUS_STATE
-
     def _check_place(self) -> None:
         """Check that the folder is the one in which the run began."""
         if self._place not in (None, _identity(self.folder / "training")):
@@ -192,34 +178,35 @@ class Keeper:
         self._check_place()
         if not self.resumable:
             return
-        tensors, written = dict(_of_state(model, optimizer)), None
+        tensors, shards = dict(_of_state(model, optimizer)), None
         if any(map(is_shared, tensors.values())):
             from clearhead.folder.shards import write_shards
 
             if self.ranks.is_first:
                 self._remove_unused_shards()  # an unfinished one, if the disk was full
-            written = write_shards(self.folder / SHARDS, tensors, self.ranks)
+            shards = write_shards(self.folder / SHARDS, tensors, self.ranks)
             tensors.clear()
         if not self.ranks.is_first:
             return
         state.environment = self.environment
-        facts = dataclasses.asdict(state) | ({"shards": written} if written else {})
-        with atomic_file(self.state_path) as unfinished:
-            save_tensors(unfinished, tensors, facts)
-            if self.state_path.exists():
-                link_file(self.state_path, self.previous_path)
-        if state.finished:
-            remove(self.previous_path)
+        facts = dataclasses.asdict(state) | ({"shards": shards} if shards else {})
+        files: dict[str, Write | str] = {STATE: partial(save_tensors, tensors=tensors, facts=facts)}
+        if not state.finished and self._has(STATE):
+            files[PREVIOUS_STATE] = STATE
+        replace_files(self.folder, files, [PREVIOUS_STATE] if state.finished else [])
         self._remove_unused_shards()
 
+    def _has(self, name: str) -> bool:
+        return (self.folder / name).exists()
+
     def _remove_unused_shards(self) -> None:
-        if not (self.folder / SHARDS).exists():
+        if not self._has(SHARDS):
             return
         from clearhead.folder.shards import remove_shards
 
-        paths = [path for path in (self.state_path, self.previous_path) if path.exists()]
+        names = filter(self._has, (STATE, PREVIOUS_STATE))
         with suppress(ModelFolderError):  # one is damaged: it is not known what it needs
-            kept = [read_facts(path).get("shards") for path in paths]
+            kept = [read_facts(self.folder / name).get("shards") for name in names]
             remove_shards(self.folder / SHARDS, {each["folder"] for each in kept if each})
 
     def read_state(
@@ -241,12 +228,12 @@ class Keeper:
                 another version of clearhead; or only one of state and weights is there.
             UnreadableError: the system cannot read the state or the weights. Nothing is changed.
         """
-        if not (self.state_path.exists() or self.previous_path.exists()):
-            if (self.folder / WEIGHTS).exists():
+        if not (self._has(STATE) or self._has(PREVIOUS_STATE)):
+            if self._has(WEIGHTS):
                 # A new run would replace these weights at its first validation.
                 raise ModelFolderError(
                     "the state to resume from is missing",
-                    where=self.state_path,
+                    where=self.folder / STATE,
                     why="the folder has a model already",
                     todo="restore the file, choose another folder, or start over: --restart",
                 )
@@ -257,20 +244,13 @@ class Keeper:
         except TypeError as error:
             raise ModelFolderError(
                 "the state was written by another version of clearhead",
-                where=self.state_path,
+                where=self.folder / STATE,
                 why=f"{_version(fields)}: {error}",
                 todo=OTHER_VERSION,
             ) from None
-        if not state.environment:
-            raise ModelFolderError(
-                "the state was written by an earlier version of clearhead",
-                where=self.state_path,
-                why="it records no version, and it has no moments by name",
-                todo=OTHER_VERSION,
-            )
         self._check_model(state, note)
-        load_parameters(model, _part(tensors, "model."), self.state_path)
-        _load_optimizer(model, optimizer, _part(tensors, "optimizer."), self.state_path)
+        load_parameters(model, _part(tensors, "model."), self.folder / STATE)
+        _load_optimizer(model, optimizer, _part(tensors, "optimizer."), self.folder / STATE)
         if line := self._changes(state.environment):
             note(line)
         return state
@@ -283,7 +263,7 @@ class Keeper:
         Only rank 0 may take the state before, so that all ranks have the same.
         """
         try:
-            return self._read_generation(self.state_path, model)
+            return self._read_generation(STATE, model)
         except UnreadableError as error:
             todo = "remove it: the run goes on from the state before"
             raise _perhaps_good(error, todo) from None
@@ -291,7 +271,7 @@ class Keeper:
             if not self.ranks.is_first:
                 raise
             try:
-                found = self._read_generation(self.previous_path, model)
+                found = self._read_generation(PREVIOUS_STATE, model)
             except ModelFolderError:
                 raise error from None
             note(
@@ -299,28 +279,25 @@ class Keeper:
                 f"goes on from the state before, at step {found[1].get('step', 0):,}"
             )
             # The next state that is written must not replace the only good one.
-            try:
-                move_into_place(self.previous_path, self.state_path)
-            except OSError as error:
-                raise unwritable(self.state_path, error) from None
+            replace_files(self.folder, {STATE: PREVIOUS_STATE}, [PREVIOUS_STATE])
             return found
 
     def _read_generation(
-        self, path: Path, model: nn.Module, prefix: str = ""
+        self, name: str, model: nn.Module, prefix: str = ""
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The tensors and fields of a state: whole tensors, or if it has shards, those of a model.
 
         The names of the tensors have the prefix, if there are shards. Rank 0 alone compares the
         hashes of the shards.
         """
-        tensors, fields = read_tensors(path)
-        written = fields.pop("shards", None)
-        if written is not None:
+        tensors, fields = read_tensors(self.folder / name, read_entries(self.folder).get(name))
+        shards = fields.pop("shards", None)
+        if shards is not None:
             from clearhead.folder.shards import read_shards
 
             like = partial(_like, parameters_of(model))
             above, compare = self.folder / SHARDS, self.ranks.is_first
-            tensors = read_shards(above, written, like, compare, prefix)
+            tensors = read_shards(above, shards, like, compare, prefix)
         return tensors, fields
 
     def _check_model(self, state: State, note: Callable[[str], None]) -> None:
@@ -330,7 +307,7 @@ class Keeper:
         validation replaces them.
 
         Raises:
-            ModelFolderError: they are missing or others; or damaged, and the run is finished.
+            ModelFolderError: they are missing; or damaged, and the run is finished.
             UnreadableError: the system cannot read them.
         """
         path = self.folder / WEIGHTS
@@ -341,10 +318,10 @@ class Keeper:
             raise ModelFolderError(what, where=path, todo=todo)
         if not path.exists():
             return
-        entries = settled_entries(self.folder)
+        entries = read_entries(self.folder)
         try:
-            read_tensors(path)
-            for name in entries.keys() & {SCORES, "provenance.json"}:
+            read_tensors(path, entries.get(WEIGHTS))
+            for name in entries.keys() & {SCORES, PROVENANCE}:
                 check(self.folder / name, entries[name])
         except UnreadableError as error:
             todo = "put an empty file in its place: the next validation writes it"
@@ -355,12 +332,6 @@ class Keeper:
                 raise ModelFolderError(what, where=error.where, why=error.why, todo=todo) from None
             note(f"warning: {what} ({error.where}: {error.why}); the next validation replaces it")
             state.forget_best()
-            return
-        # Those of the manifest may be newer than this state: the run then keeps them once more.
-        is_kept = read_digest(path) == state.best_weights or entries.get(WEIGHTS) == entry_of(path)
-        if not is_kept:
-            what = "the weights are not those that this run kept as its model"
-            raise ModelFolderError(what, where=path, todo=todo)
 
     def _changes(self, before: Mapping[str, Any]) -> str | None:
         """A line about what differs from the environment that the state was computed with."""
@@ -376,57 +347,50 @@ class Keeper:
             "interruption, usually in the last digits"
         )
 
-    def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> str:
+    def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> None:
         """Replace the weights of the model folder, their scores and their provenance together.
 
         Weights that are no average are also kept as the checkpoint `best`, because an average may
         replace them in the model folder. Checkpoints with the same weights are one file with
         several names.
 
-        Returns:
-            The checksum of the weights; of a process that only reads, an empty string.
-
         Raises:
             ModelFolderError: a file cannot be written, e.g. because the disk is full.
         """
         self._check_place()
         if not self.ranks.is_first:
-            return ""
-        same = self._checkpoint("average" if weights == "average" else _recent_name(step))
-        kept = same if weights == "average" else self._checkpoint("best")
-        if not same.exists():
-            write_tensors(kept, parameters_of(model), {"step": step})
+            return
+        same = _checkpoint("average" if weights == "average" else _recent_name(step))
+        kept = same if weights == "average" else _checkpoint("best")
+        if not self._has(same):
+            self._keep(kept, model, step)
         elif kept != same:
-            link_file(same, kept)
-        digest = read_digest(kept)
+            replace_files(self.folder, {kept: same})
         scores = {
             "data": "validation",
             "step": step,
             "weights": weights,
-            "digest": digest,
             "scores": dict(evaluation.scores),
             "signatures": dict(evaluation.signatures),
         }
         # Without the time, the same run gives the same bytes; the log has the time of each event.
         facts = {**self.provenance, "step": step}
-        replace_in_model_folder(
+        replace_files(
             self.folder,
             {
-                WEIGHTS: partial(link, kept),
-                SCORES: methodcaller("write_bytes", json_bytes(scores)),
-                "provenance.json": methodcaller("write_bytes", json_bytes(facts)),
+                WEIGHTS: kept,
+                SCORES: written(json_bytes(scores)),
+                PROVENANCE: written(json_bytes(facts)),
             },
         )
-        return digest
 
     def keep_recent(self, model: nn.Module, step: int) -> None:
         """Write a checkpoint, and remove all but the last few."""
         self._check_place()
         if not self.ranks.is_first:
             return
-        self._keep(_recent_name(step), model, step)
-        for old in self._recent()[: -self.average_last]:
-            remove(old)
+        self._keep(_checkpoint(_recent_name(step)), model, step)
+        replace_files(self.folder, {}, self._recent()[: -self.average_last])
 
     def average_recent(
         self, model: nn.Module, step: int, least: int, note: Callable[[str], None]
@@ -447,9 +411,10 @@ class Keeper:
             return False
         total: dict[str, Tensor] = {}
         count = 0
-        for path in self._recent()[-self.average_last :]:
+        for name in self._recent()[-self.average_last :]:
+            path = self.folder / name
             try:
-                tensors, _ = read_tensors(path)
+                tensors, _ = read_tensors(path, read_entries(self.folder).get(name))
             except ModelFolderError as error:
                 why = f"{error.what}: {error.why}"
                 note(f"warning: {path}: {why}; this checkpoint is left out of the average")
@@ -462,15 +427,14 @@ class Keeper:
             return False
         mean = {name: tensor / count for name, tensor in total.items()}
         load_parameters(model, mean, self.folder)
-        self._keep("average", model, step)
+        self._keep(_checkpoint("average"), model, step)
         return True
 
     def forget_recent(self) -> None:
         """Remove the recent checkpoints, which nothing needs after the end of the run."""
         if not self.ranks.is_first:
             return
-        for path in self._recent():
-            remove(path)
+        replace_files(self.folder, {}, self._recent())
 
     def forget_average(self) -> None:
         """Remove the average at the end of a run that continues, and checkpoints from before.
@@ -479,25 +443,26 @@ class Keeper:
         """
         if not self.ranks.is_first:
             return
-        self.forget_recent()
-        remove(self._checkpoint("average"))
+        replace_files(self.folder, {}, [*self._recent(), _checkpoint("average")])
 
     def restore_current(self, model: nn.Module) -> None:
         """Load the weights of the last saved state into the model, if the run is resumable."""
         if not self.resumable:
             return
-        tensors, _ = self._read_generation(self.state_path, model, "model.")
-        load_parameters(model, _part(tensors, "model."), self.state_path)
+        tensors, _ = self._read_generation(STATE, model, "model.")
+        load_parameters(model, _part(tensors, "model."), self.folder / STATE)
 
-    def _recent(self) -> list[Path]:
-        found = self.folder.joinpath(*CHECKPOINTS).glob("step-*.safetensors")
-        return sorted(path for path in found if RECENT.fullmatch(path.name))
+    def _recent(self) -> list[str]:
+        found = (self.folder / CHECKPOINTS).glob("step-*.safetensors")
+        return sorted(_checkpoint(path.stem) for path in found if RECENT.fullmatch(path.name))
 
     def _keep(self, name: str, model: nn.Module, step: int) -> None:
-        write_tensors(self._checkpoint(name), parameters_of(model), {"step": step})
+        tensors, facts = parameters_of(model), {"step": step}
+        replace_files(self.folder, {name: partial(save_tensors, tensors=tensors, facts=facts)})
 
-    def _checkpoint(self, name: str) -> Path:
-        return self.folder.joinpath(*CHECKPOINTS, f"{name}.safetensors")
+
+def _checkpoint(name: str) -> str:
+    return f"{CHECKPOINTS}/{name}.safetensors"
 
 
 def disk_needed(

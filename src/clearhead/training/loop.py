@@ -535,7 +535,6 @@ class Trainer:
         if left.best_step > saved.step:  # these weights are in the folder
             saved.best_score, saved.best_step = left.best_score, left.best_step
             saved.best_scores, saved.best_signatures = left.best_scores, left.best_signatures
-            saved.best_weights = left.best_weights
         saved.split_from = left.split_from
         saved.planned_steps, saved.planned_minutes = left.planned_steps, left.planned_minutes
         saved.bad_steps, saved.attempt = left.bad_steps, left.attempt + 1
@@ -561,7 +560,7 @@ class Trainer:
         if finite is None:
             finite = self.updater.weights_are_finite()
         step, rate = self.state.step, self.updater.set_rate(self.state.step)
-        model = self.keeper.folder if self.state.best_weights else None
+        model = None if self.state.best_score is None else self.keeper.folder
         return diagnosis(trouble, step, rate, finite, self._bad_examples, attempts, model)
 
     def _complete_model(self) -> nn.Module:
@@ -627,7 +626,7 @@ class Trainer:
         is_best |= weights == self.config.keep and math.isfinite(score)
         if is_best:
             state.note_best(score, evaluation)
-            state.best_weights = self.keeper.keep_best(model, evaluation, state.step, weights)
+            self.keeper.keep_best(model, evaluation, state.step, weights)
         if weights == "current":
             state.validations_since_best = 0 if is_best else state.validations_since_best + 1
             if state.best_score == 0 and state.step == ALL_ZERO * self.config.validate_every:

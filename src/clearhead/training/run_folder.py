@@ -23,12 +23,21 @@ import torch
 from clearhead import __version__
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason, what_helps
 from clearhead.folder.files import make_folder, open_to_append, read_json, refuse_links, write_json
-from clearhead.folder.manifest import MANIFEST, settled_entries
-from clearhead.folder.model_folder import folder_of, is_imported, read_folder_config
-from clearhead.folder.tensors import SCORES, STATE, WEIGHTS
+from clearhead.folder.manifest import MANIFEST
+from clearhead.folder.model_folder import (
+    PREPARED,
+    PROVENANCE,
+    SCORES,
+    WEIGHTS,
+    folder_of,
+    is_imported,
+    open_folder,
+    read_entries,
+)
 from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import as_toml
+from clearhead.training.checkpoints import STATE
 
 LOCK = "training/.lock"
 """Created by every run before it writes anything else."""
@@ -39,15 +48,8 @@ DATA = "training/data.json"
 REMOVED_CONFIG = "training/.config.json.removed"
 """The config.json of a run while its other files are being removed."""
 
-SELECTED_FILES = (WEIGHTS, SCORES, "provenance.json", MANIFEST)
+SELECTED_FILES = (WEIGHTS, SCORES, PROVENANCE, MANIFEST)
 """Files of a model that a validation has selected."""
-
-PREPARED_FILES = tuple(
-    f"{name}.{ending}"
-    for name in ("tokenizer", "source", "target", "labels", "normaliser", "text_style")
-    for ending in ("json", "model")
-)
-"""Files of a model that are written before training: vocabularies, labels, scale, text style."""
 
 TRAINING_FILES = re.compile(
     r"data\.json|log\.jsonl|state(\.previous)?\.safetensors"
@@ -84,7 +86,7 @@ def settle_run(folder: Path) -> None:
     """
     refuse_links(folder, folder, TrainingError)
     with suppress(OSError, ModelFolderError):
-        settled_entries(folder)
+        read_entries(folder)
 
 
 def run_folder(config: RunConfig, restart: bool) -> Path:
@@ -107,7 +109,7 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
         elif restart:
             _refuse_other_config(folder / "config.json")
         else:
-            _refuse_other_settings(read_folder_config(folder, SELECTED_FILES), config)
+            _refuse_other_settings(open_folder(folder, trained=False).config, config)
         make_folder(folder / "training")
     except (OSError, ValueError) as error:  # a NUL in the name is a ValueError
         what, todo = "the folder cannot be used", what_helps(error, ELSEWHERE)
@@ -117,7 +119,7 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
 
 def _refuse_other_files(folder: Path, restart: bool) -> None:
     """Check that a folder without a config.json has no files that a new run would replace."""
-    found = [name for name in (*SELECTED_FILES, *PREPARED_FILES) if (folder / name).exists()]
+    found = [name for name in (*SELECTED_FILES, *PREPARED) if (folder / name).exists()]
     locked = (folder / LOCK).exists()
     if found and not locked:
         raise TrainingError(
@@ -338,7 +340,7 @@ def _written(training: Path) -> list[Path]:
     """The files of `TRAINING_FILES`, and those that a killed run left half-written."""
 
     def is_written(path: Path) -> bool:
-        unfinished = re.fullmatch(r"\.(.+)\.unfinished", path.name)
+        unfinished = re.fullmatch(r"\.(.+)\.(unfinished|[0-9a-f]{16})", path.name)
         whole = path.with_name(unfinished[1]) if unfinished else path
         return TRAINING_FILES.fullmatch(whole.relative_to(training).as_posix()) is not None
 

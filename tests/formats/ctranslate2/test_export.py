@@ -23,13 +23,13 @@ from clearhead.decoding.engine import LONGEST_SOURCE, hypothesis_of
 from clearhead.errors import ClearheadError, ExportError, ModelFolderError
 from clearhead.folder import exports
 from clearhead.folder.manifest import entry_of, sealed, unsealed
-from clearhead.folder.model_folder import read_model_folder, read_tokenizers
+from clearhead.folder.model_folder import open_folder
 from clearhead.formats.ctranslate2 import equality
 from clearhead.formats.ctranslate2 import spec as ctranslate2_spec
 from clearhead.formats.ctranslate2.export import token_names
 from clearhead.formats.ctranslate2.folder import TABLE_POSITIONS, read_ctranslate2
 from clearhead.settings import Learned, ModelConfig, NoPositions, SearchConfig, Sinusoidal
-from clearhead.tokenizer import Tokenizer, WordTokenizer
+from clearhead.tokenizer import Tokenizer, WordTokenizer, read_tokenizers
 from exported_models import (
     fast_engine,
     forced_scores,
@@ -47,7 +47,7 @@ GREEDY = SearchConfig(beam_size=1, max_length_offset=4)
 
 
 def random_sources(folder: Path, seed: int = 3, count: int = 6) -> list[list[int]]:
-    found = read_model_folder(folder)
+    found = open_folder(folder)
     vocabulary = len(read_tokenizers(folder, found.config)[0])
     draw = np.random.default_rng(seed)
     return [draw.integers(3, vocabulary, draw.integers(1, 8)).tolist() for _ in range(count)]
@@ -227,7 +227,7 @@ def test_the_description_has_the_result_of_the_comparison(tmp_path: Path) -> Non
     assert tree["equality"]["largest_difference"] < equality.TOLERANCE
     assert tree["files"]["model.bin"]["size"] == (path / "model.bin").stat().st_size
     assert messages == [str(equality.Equality(**tree["equality"]))]
-    assert read_ctranslate2(path, read_model_folder(folder)).longest_source == LONGEST_SOURCE
+    assert read_ctranslate2(path, open_folder(folder)).longest_source == LONGEST_SOURCE
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -303,7 +303,7 @@ def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path, kind: str) -> Non
         export_model(shared, output=path)
     assert caught.value.where == str(taken)
     assert (taken if kind == "file" else taken / "file").read_text() == "precious"
-    assert read_ctranslate2(path, read_model_folder(folder)).path == path
+    assert read_ctranslate2(path, open_folder(folder)).path == path
 
 
 @pytest.mark.parametrize("before", ["empty", "an export"])
@@ -318,7 +318,7 @@ def test_the_output_may_be_the_current_folder(
         export_model(folder, output=here)
     monkeypatch.chdir(here)
     assert export_model(folder, output=".") == here
-    assert read_ctranslate2(here, read_model_folder(folder)).path == here
+    assert read_ctranslate2(here, open_folder(folder)).path == here
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "model"]
 
 
@@ -330,7 +330,7 @@ def test_an_export_that_is_interrupted_while_it_is_moved_is_repaired_by_the_next
     folder = random_folder(tmp_path)
     path = export_model(folder)
     (path / "notes.txt").write_text("precious")
-    found = read_model_folder(folder)
+    found = open_folder(folder)
     write_random_weights(folder, found.config, tokenizers(folder), 2)
     replace = os.replace
 
@@ -346,12 +346,12 @@ def test_an_export_that_is_interrupted_while_it_is_moved_is_repaired_by_the_next
     assert caught.value.why == "it may not be moved"
     if refused == "clearhead.json":  # the previous export is there as it was
         with pytest.raises(ExportError, match="of another model"):
-            read_ctranslate2(path, read_model_folder(folder))
+            read_ctranslate2(path, open_folder(folder))
     else:  # the new one is complete, but for a rename
-        assert read_ctranslate2(path, read_model_folder(folder)).path == path
+        assert read_ctranslate2(path, open_folder(folder)).path == path
     assert not list(folder.glob(".ctranslate2*"))
     export_model(folder)
-    assert read_ctranslate2(path, read_model_folder(folder)).path == path
+    assert read_ctranslate2(path, open_folder(folder)).path == path
     assert (path / "notes.txt").read_text() == "precious"
 
 
@@ -384,7 +384,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_export(tmp_path: Path) -> None:
 def test_new_weights_settings_or_tokenizers_make_an_export_stale(tmp_path: Path) -> None:
     folder = without_manifest(random_folder(tmp_path / "model"))
     export_model(folder)
-    found = read_model_folder(folder)
+    found = open_folder(folder)
     read_ctranslate2(folder / "ctranslate2", found)
     weights = folder / "weights.safetensors"
     for name, change in (
@@ -396,14 +396,14 @@ def test_new_weights_settings_or_tokenizers_make_an_export_stale(tmp_path: Path)
         kept = {path: path.read_bytes() for path in folder.glob("*.*") if path.is_file()}
         change()
         with pytest.raises(ExportError, match=f"(?s)its {name} differ.*clearhead export"):
-            read_ctranslate2(folder / "ctranslate2", read_model_folder(folder))
+            read_ctranslate2(folder / "ctranslate2", open_folder(folder))
         for path, former in kept.items():
             path.write_bytes(former)
-    assert read_ctranslate2(folder / "ctranslate2", read_model_folder(folder)).d_model == 8
+    assert read_ctranslate2(folder / "ctranslate2", open_folder(folder)).d_model == 8
 
 
 def tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
-    return read_tokenizers(folder, read_model_folder(folder).config)
+    return read_tokenizers(folder, open_folder(folder).config)
 
 
 def flipped(data: bytes) -> bytes:
@@ -425,7 +425,7 @@ def set_model(folder: Path, **choices: Any) -> None:
 @pytest.mark.parametrize("name", ["weights.safetensors", "source.json"])
 def test_an_export_is_current_by_the_hashes_of_the_model_alone(tmp_path: Path, name: str) -> None:
     folder = random_folder(tmp_path)
-    path, found, file = export_model(folder), read_model_folder(folder), folder / name
+    path, found, file = export_model(folder), open_folder(folder), folder / name
     exported, content = file.stat(), file.read_bytes()
 
     def replaced(content: bytes, later: int = 0) -> None:
@@ -449,7 +449,7 @@ def test_settings_that_no_export_depends_on_do_not_make_it_stale(tmp_path: Path)
     tree = json.loads((without_manifest(folder) / "config.json").read_text())
     tree["config"]["search"]["beam_size"] = 9
     (folder / "config.json").write_text(json.dumps(tree))
-    read_ctranslate2(folder / "ctranslate2", read_model_folder(folder))
+    read_ctranslate2(folder / "ctranslate2", open_folder(folder))
 
 
 @pytest.mark.slow
@@ -479,7 +479,7 @@ def test_vocabularies_of_other_sizes_than_the_tokenizers_are_refused(
     folder = random_folder(tmp_path)
     path = export_model(folder)
     words(f"t{n}" for n in range(5)).save(without_manifest(folder), "target")
-    change(path / "clearhead.json", origin=exports.origin_of(read_model_folder(folder)))
+    change(path / "clearhead.json", origin=exports.origin_of(open_folder(folder)))
     with pytest.raises(ExportError) as caught:
         api.load(folder, device="cpu", engine=engine)
     assert caught.value.where == str(path)

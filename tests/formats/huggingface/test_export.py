@@ -16,7 +16,7 @@ from clearhead.data.reading.phrasebook import phrasebook_pairs
 from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.errors import ExportError
-from clearhead.folder.model_folder import read_model_folder, tokenizer_files, write_model_folder
+from clearhead.folder.model_folder import open_folder, tokenizer_files, write_folder
 from clearhead.folder.tensors import read_tensors
 from clearhead.formats.huggingface import export
 from clearhead.formats.huggingface.export import export_translator
@@ -49,7 +49,7 @@ def translator(path: Path, kind: Any = "bpe", joint: bool = True, **choices: Any
     search = SearchConfig(max_length_offset=5)
     config = RunConfig(tokenizer=tokenizer, model=small_config(**choices), search=search)
     both = pieces(kind), pieces(kind)
-    write_model_folder(path, config, tokenizer_files(*both, config))
+    write_folder(path, config, tokenizer_files(*both, config))
     write_random_weights(path, config, both, 1, 0.4, 0.0)
     return path
 
@@ -74,7 +74,7 @@ PRE: list[dict[str, Any]] = [
 )
 def test_transformers_translates_as_the_model(choices: dict[str, Any], tmp_path: Path) -> None:
     folder = translator(tmp_path / "run", **choices)
-    found = read_model_folder(folder)
+    found = open_folder(folder)
     (compared,) = export_translator(found, tmp_path / "export")
     assert "the same" in compared
     theirs, facts = transformers.AutoModelForSeq2SeqLM.from_pretrained(
@@ -116,7 +116,7 @@ def test_what_transformers_lacks_is_refused_by_name(
     sharing: dict[str, Any] = {"share_embeddings": "all"}
     folder = translator(tmp_path / "run", **(sharing | choices))
     with pytest.raises(ExportError) as caught:
-        export_translator(read_model_folder(folder), tmp_path / "export")
+        export_translator(open_folder(folder), tmp_path / "export")
     assert named in caught.value.what
     assert not (tmp_path / "export").exists()
 
@@ -124,7 +124,7 @@ def test_what_transformers_lacks_is_refused_by_name(
 def test_words_are_refused(tmp_path: Path) -> None:
     folder = random_folder(tmp_path / "run")
     with pytest.raises(ExportError) as caught:
-        export_translator(read_model_folder(folder), tmp_path / "export")
+        export_translator(open_folder(folder), tmp_path / "export")
     assert "tokenizer.kind" in caught.value.what
 
 

@@ -26,7 +26,7 @@ from clearhead.data.reading.parts import file_hash
 from clearhead.errors import ExportError
 from clearhead.folder.exports import read_export
 from clearhead.folder.files import write_json
-from clearhead.folder.model_folder import read_model_folder, write_model_folder
+from clearhead.folder.model_folder import open_folder, write_folder
 from clearhead.formats.onnx import classifier as program
 from clearhead.formats.onnx.export import _examples, check_equal
 from clearhead.model.build import build_classifier
@@ -75,7 +75,7 @@ def text_folder(
         model=small_config(**model),
         classifier=ClassifierConfig(**head),
     )
-    write_model_folder(path, config, {"tokenizer": tokenizer, "labels": Labels(LABELS)})
+    write_folder(path, config, {"tokenizer": tokenizer, "labels": Labels(LABELS)})
     size = len(tokenizer)
     write_weights(path, build_classifier(config.model, config.classifier, size, len(LABELS)))
     set_temperature(path, 1.7)
@@ -144,7 +144,7 @@ def test_an_exported_text_classifier_gives_the_same(tmp_path: Path, kind: str) -
     code, out, err = (export_alone if kind == "pieces" else export)(folder)
     assert (code, out) == (0, f"{folder / 'onnx'}\n"), err
     assert len(err.splitlines()) == 1, err
-    description = read_export(folder / "onnx", "onnx", read_model_folder(folder))
+    description = read_export(folder / "onnx", "onnx", open_folder(folder))
     assert description["equality"]["largest_difference"] < 1e-5
     assert_equal_to_the_model(folder, TEXTS)
 
@@ -160,7 +160,7 @@ def test_an_exported_classifier_of_features_gives_the_same(tmp_path: Path) -> No
         model=small_config(positions=NoPositions()),
     )
     scale = replace(normaliser(), mean=np.arange(3.0), deviation=np.array([1.0, 2.0, 0.5]))
-    write_model_folder(folder, config, {"normaliser": scale, "labels": Labels(LABELS)})
+    write_folder(folder, config, {"normaliser": scale, "labels": Labels(LABELS)})
     write_weights(folder, build_classifier(config.model, config.classifier, 3, 3, features=True))
     code, _, err = export(folder, "--int8")
     assert code == 0, err
@@ -168,7 +168,7 @@ def test_an_exported_classifier_of_features_gives_the_same(tmp_path: Path) -> No
     inputs = [draw.normal(size=(length, 3)).astype(np.float32) for length in (1, 5, 12)]
     inputs[1][2:4, 1] = np.nan
     assert_equal_to_the_model(folder, inputs)
-    description = read_export(folder / "onnx", "onnx", read_model_folder(folder))
+    description = read_export(folder / "onnx", "onnx", open_folder(folder))
     assert description["equality"]["examples"] == "random"
     assert description["int8"]["agreement"] > 50
     assert "accuracy" not in description["int8"]
@@ -190,22 +190,20 @@ def test_the_validation_data_are_compared_and_scored(tmp_path: Path) -> None:
         classifier.config,
         data=DataConfig(train=(str(file),), validation=(str(file),), max_length=8),
     )
-    write_model_folder(folder, config, {})
+    write_folder(folder, config, {})
     record = {str(file): file_hash(str(file)).hex()}
     write_json(folder / "provenance.json", {"data": {"train": record, "validation": record}})
     _, _, err = export(folder, "--int8")
     assert "6 validation examples" in err
     assert len(err.splitlines()) == 2, err
-    description = read_export(folder / "onnx", "onnx", read_model_folder(folder))
+    description = read_export(folder / "onnx", "onnx", open_folder(folder))
     assert description["int8"]["float32_accuracy"] == pytest.approx(100 * 5 / 6)
     assert 0 <= description["int8"]["accuracy"] <= 100
     # A pipe that the folder names is not opened, which would never end.
     file.unlink()
     os.mkfifo(file)
     labels = Labels(LABELS)
-    assert (
-        _examples(read_model_folder(folder), read_inputs(folder, config), labels).kind == "random"
-    )
+    assert _examples(open_folder(folder), read_inputs(folder, config), labels).kind == "random"
 
 
 @pytest.mark.slow

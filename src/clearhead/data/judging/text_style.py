@@ -7,7 +7,6 @@ later are compared with it, and can be converted into it by sacremoses.
 from __future__ import annotations
 
 import html
-import json
 import re
 import unicodedata
 from collections import Counter
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from clearhead.errors import ConfigError, ModelFolderError, Remark, first_few, warn
-from clearhead.folder.files import fingerprint_of, read_description, write_description
+from clearhead.folder.files import json_file
 from clearhead.folder.model_folder import ModelFolder, is_imported
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer import Tokenizer
@@ -252,37 +251,24 @@ class TextStyles:
 
     sides: Mapping[str, TextStyle]
 
-    def fingerprint(self) -> str:
-        """A hash of the styles."""
-        return fingerprint_of(json.dumps(self._tree()).encode())
-
-    def save(self, folder: Path, name: str) -> None:
-        """Write `name.json`."""
-        write_description(folder, name, self._tree(), self.fingerprint())
-
-    def _tree(self) -> dict[str, Any]:
-        sides = {side: asdict(style) for side, style in self.sides.items()}
-        for style in sides.values():
-            if not style["upper_cased"]:
-                del style["upper_cased"]
-            if not style["longest"]:  # not recorded
-                del style["characters"], style["longest"], style["spaced"]
-        return {"sides": sides}
+    def files(self, name: str) -> dict[str, bytes]:
+        """The content of `name.json`."""
+        return json_file(name, asdict(self))
 
     @classmethod
-    def load(cls, folder: Path) -> TextStyles | None:
-        """The styles in a model folder; None if it has none, as in earlier versions.
+    def of(cls, folder: ModelFolder) -> TextStyles | None:
+        """The styles in a model folder; None if it has none, like that of an imported model.
 
         Raises:
-            ModelFolderError: the file is damaged, or of another version.
+            ModelFolderError: the file is damaged.
         """
-        if not (folder / f"{TEXT_STYLE}.json").exists():
+        if f"{TEXT_STYLE}.json" not in folder.content:
             return None
 
         def build(tree: dict[str, Any]) -> TextStyles:
             return cls({side: TextStyle(**style) for side, style in tree["sides"].items()})
 
-        return read_description(folder, TEXT_STYLE, "the style of the training texts", build)
+        return folder.built(TEXT_STYLE, "the style of the training texts", build)
 
 
 def styles_of_pairs(
@@ -310,13 +296,13 @@ def style_of_texts(texts: Sequence[str], language: str, extent: Extent) -> TextS
     return TextStyles({"text": replace(style, **extent._asdict())})
 
 
-def target_style(folder: Path) -> TextStyle | None:
+def target_style(folder: ModelFolder) -> TextStyle | None:
     """The style of the target text that a translator learned; None if its folder has none.
 
     Raises:
         ModelFolderError: the file is damaged, or of another version.
     """
-    styles = TextStyles.load(folder)
+    styles = TextStyles.of(folder)
     return None if styles is None else styles.sides["target"]
 
 
@@ -346,7 +332,7 @@ class InputStyle:
         Raises:
             ModelFolderError: the file of the styles is damaged, or of another version.
         """
-        styles, config = TextStyles.load(folder.path), folder.config.tokenizer
+        styles, config = TextStyles.of(folder), folder.config.tokenizer
         style = None if styles is None else styles.sides[side].after(config, tokenizer)
         view = partial(as_read, tokenizer.form, config.kind == "words")
         return cls(folder.path, style, view)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.folder.exports import write_export
-from clearhead.folder.model_folder import ModelFolder, read_tokenizers
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.formats.ctranslate2.folder import NAME, SPECIALS, TOKENS, UNKNOWN, exported_model
-from clearhead.tokenizer import Tokenizer
+from clearhead.tokenizer import Tokenizer, read_tokenizers
 
 
 def export_ctranslate2(found: ModelFolder, output: Path) -> list[str]:
@@ -44,7 +44,7 @@ def _build(found: ModelFolder, folder: Path) -> dict[str, Any]:
     from clearhead.formats.ctranslate2.spec import transformer_spec
 
     model = trained_translator(found, torch.device("cpu"))
-    tokenizers = read_tokenizers(found.path, found.config)
+    tokenizers = read_tokenizers(found)
     spec = transformer_spec(model, found.config.model)
     source_names, target_names = map(token_names, tokenizers)
     spec.register_source_vocabulary(source_names)

@@ -108,7 +108,7 @@ def read_ctranslate2(path: Path, found: ModelFolder) -> ExportedModel:
         return exported
     except TypeError as error:
         todo = f"remove this folder, then export the model again: {command(found, NAME)}"
-        raise damaged(path, error, todo) from None
+        raise damaged(path, str(error), todo) from None
 
 
 def _check_tokens(config: Path) -> None:

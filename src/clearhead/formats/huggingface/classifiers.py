@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clearhead.data.inputs import TextInputs, read_inputs
-from clearhead.data.labels import LABELS, Labels
+from clearhead.data.labels import Labels
 from clearhead.errors import ExportError
 from clearhead.folder.exports import write_export
 from clearhead.folder.model_folder import ModelFolder, read_temperature
@@ -55,8 +55,8 @@ def export_classifier(found: ModelFolder, output: Path) -> list[str]:
             the model, or as in `write_export`.
         ModelFolderError: the model folder is damaged.
     """
-    inputs = read_inputs(found.path, found.config)
-    labels = Labels.load(found.path, LABELS)
+    inputs = read_inputs(found)
+    labels = Labels.of(found)
     for setting, why in _unsupported(found.config, inputs):
         raise ExportError(
             f"{setting} cannot be exported to Hugging Face",
@@ -111,7 +111,7 @@ def _build(found: ModelFolder, inputs: Any, labels: Labels, folder: Path) -> dic
     config = found.config
     shape = (config.model, config.classifier, inputs.width, len(labels))
     model = with_weights(partial(build_classifier, *shape), found, torch.device("cpu"))
-    temperature = 1.0 if found.is_checkpoint else read_temperature(found)
+    temperature = read_temperature(found)
     with torch.no_grad():
         for parameter in model.output.parameters():
             parameter.div_(temperature)

@@ -14,7 +14,7 @@ from clearhead.decoding.engine import longest_output
 from clearhead.errors import ExportError
 from clearhead.folder.exports import write_export
 from clearhead.folder.files import write_json
-from clearhead.folder.model_folder import ModelFolder, read_tokenizers
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.formats.huggingface.library import (
     ACTIVATION_NAMES,
     SENTENCES,
@@ -23,7 +23,7 @@ from clearhead.formats.huggingface.library import (
     require_transformers,
 )
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, Sinusoidal
-from clearhead.tokenizer import BOS, EOS, SentencePieceTokenizer, Tokenizer
+from clearhead.tokenizer import BOS, EOS, SentencePieceTokenizer, Tokenizer, read_tokenizers
 from clearhead.tokenizer.marian import MarianTokenizer
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _build(found: ModelFolder, folder: Path) -> dict[str, Any]:
     from clearhead.decoding.torch_engine import trained_translator
 
     model = trained_translator(found, torch.device("cpu"))
-    tokenizers = read_tokenizers(found.path, found.config)
+    tokenizers = read_tokenizers(found)
     numberings = numberings_of(tokenizers)
     with quiet():
         _write_model(model, found.config, numberings, folder)

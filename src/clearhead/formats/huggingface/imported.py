@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from clearhead.errors import ModelFolderError
-from clearhead.folder.files import Saveable
+from clearhead.folder.model_folder import Stored
 from clearhead.formats.huggingface.library import TOLERANCE
 from clearhead.settings import RunConfig
 
@@ -19,7 +19,7 @@ class Imported:
 
     config: RunConfig
     parameters: Mapping[str, Tensor]
-    files: Mapping[str, Saveable]
+    files: Mapping[str, Stored]
 
 
 def compare(what: str, ours: Tensor, theirs: Tensor, real: Tensor | None = None) -> None:

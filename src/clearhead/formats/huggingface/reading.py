@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +23,16 @@ from clearhead import __version__
 from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.folder.files import json_bytes, move_into_place, read_bounded, read_json, unwritable
-from clearhead.folder.manifest import replace_in_model_folder
-from clearhead.folder.model_folder import IMPORTED_FROM, write_model_folder
-from clearhead.folder.tensors import SCORES, WEIGHTS, load_parameters, write_tensors
+from clearhead.folder.model_folder import (
+    IMPORTED_FROM,
+    PROVENANCE,
+    SCORES,
+    WEIGHTS,
+    replace_files,
+    write_folder,
+    written,
+)
+from clearhead.folder.tensors import load_parameters, save_tensors
 from clearhead.formats.huggingface.budget import (
     check_files,
     check_hub_name,
@@ -399,17 +405,15 @@ def _verify_encoder(
 
 
 def _write(imported: Imported, folder: Path, source: str) -> None:
-    write_model_folder(folder, imported.config, imported.files)
+    write_folder(folder, imported.config, imported.files)
     facts = {IMPORTED_FROM: source, "clearhead": __version__}
-    weights = folder / ".weights.unfinished"
-    digest = write_tensors(weights, imported.parameters, facts)
     # A temperature of 1 leaves the probabilities as the original has them.
-    scores = {"digest": digest, "scores": {"temperature": 1.0}}
-    replace_in_model_folder(
+    scores = {"scores": {"temperature": 1.0}}
+    replace_files(
         folder,
         {
-            WEIGHTS: partial(os.replace, weights),
-            SCORES: methodcaller("write_bytes", json_bytes(scores)),
-            "provenance.json": methodcaller("write_bytes", json_bytes(facts)),
+            WEIGHTS: partial(save_tensors, tensors=imported.parameters, facts=facts),
+            SCORES: written(json_bytes(scores)),
+            PROVENANCE: written(json_bytes(facts)),
         },
     )

@@ -86,7 +86,7 @@ def _build(found: ModelFolder, int8: bool, folder: Path) -> dict[str, Any]:
     import torch
 
     from clearhead.data.inputs import read_inputs
-    from clearhead.data.labels import LABELS, Labels
+    from clearhead.data.labels import Labels
     from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
     from clearhead.evaluation.calibration import probabilities
     from clearhead.formats.onnx import classifier as program
@@ -96,8 +96,8 @@ def _build(found: ModelFolder, int8: bool, folder: Path) -> dict[str, Any]:
 
     config, device = found.config, torch.device("cpu")
     features, several = config.input == "features", config.classifier.multi_label
-    inputs, labels = read_inputs(found.path, config), Labels.load(found.path, LABELS)
-    temperature = 1.0 if found.is_checkpoint else read_temperature(found)
+    inputs, labels = read_inputs(found), Labels.of(found)
+    temperature = read_temperature(found)
     exported, model = (
         with_weights(
             partial(
