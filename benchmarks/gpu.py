@@ -33,7 +33,7 @@ from peers.contest import BEAMS, Contest, decoding_slices, measure, training_sli
 from peers.installation import find_pythons
 from peers.measurements import Measurement, Row
 from peers.options import add_contest_options, possible_precisions
-from peers.protocol import give_memory_back, wait_for
+from peers.protocol import COMPILED, give_memory_back, wait_for
 from peers.roster import OWN, Contender
 from peers.workload import DECODED, POSITIONS, SIZES, Shape, write_random_workload
 from results import Results, print_results
@@ -120,12 +120,15 @@ def compare(options: argparse.Namespace, words: list[str] | None) -> None:
 
 
 def contenders(work: str, peers: Sequence[str], precisions: Sequence[str]) -> list[Contender]:
-    """Clearhead and its peers, each in each precision."""
+    """Clearhead and its peers, each in each precision; training in bf16 also compiled."""
     own = {"float32": "torch", "bf16": "torch bfloat16"} if work == "decoding" else {}
+    kinds = [*precisions]
+    if work == "training" and "bf16" in precisions:
+        kinds.append(COMPILED)
     return [
-        Contender(name, own.get(precision, precision) if name == OWN else precision)
+        Contender(name, own.get(kind, kind) if name == OWN else kind)
         for name in (OWN, *peers)
-        for precision in precisions
+        for kind in kinds
     ]
 
 

@@ -98,13 +98,14 @@ def error_of(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).norm() / expected.norm())
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(("precision", "most"), [("float32", 1e-4), ("bf16", 0.2)])
 @pytest.mark.parametrize("task", RUNS)
 def test_steps_of_each_task_move_the_weights_as_on_a_cpu(
-    tmp_path: Path, task: str, precision: str, most: float
+    tmp_path: Path, task: str, precision: str, most: float, compiled: bool
 ) -> None:
     make: Callable[[Path], RunConfig] = RUNS[task]
-    on_gpu = smooth_run(make(tmp_path), "on-gpu", GPU, precision=precision)
+    on_gpu = smooth_run(make(tmp_path), "on-gpu", GPU, precision=precision, compile=compiled)
     on_cpu = smooth_run(make(tmp_path), "on-cpu", CPU, precision=precision)
     for config in (on_gpu, on_cpu):
         assert api.train(config).finished
@@ -126,9 +127,13 @@ def test_a_run_that_began_on_a_gpu_continues_there_or_on_a_cpu(
     assert error_of(weights(pieces) - first, weights(through) - first) < 1e-3
 
 
-def test_dropout_on_a_gpu_follows_from_the_seed_and_the_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compiled", [False, True])
+def test_dropout_on_a_gpu_follows_from_the_seed_and_the_step(
+    tmp_path: Path, compiled: bool
+) -> None:
     whole = small_run(tmp_path)
-    through = dataclasses.replace(smooth_run(whole, "through", GPU, r_drop=1.0), model=whole.model)
+    smooth = smooth_run(whole, "through", GPU, r_drop=1.0, compile=compiled)
+    through = dataclasses.replace(smooth, model=whole.model)
     pieces = dataclasses.replace(through, folder=str(tmp_path / "pieces"))
     api.train(through)
     api.train(pieces, observers=[Watcher(interrupt_at=2)])

@@ -30,7 +30,7 @@ from clearhead.tokenizer import load_tokenizer
 from clearhead.training.step import Updater
 from clearhead.training.task import Loss
 
-from .protocol import Job
+from .protocol import COMPILED, Job
 from .workload import ADAM_BETAS, BOS, DECODED, EOS, LABEL_SMOOTHING, LEARNING_RATE, PAD, Batch
 
 # The bias of the end symbol, so that every output has the maximum length. With a minimum length
@@ -41,7 +41,7 @@ NEVER = -1e9
 def run_config(job: Job) -> RunConfig:
     """A run with the job's shape and the training settings of all peers."""
     shape = job.shape
-    precision = cast(Literal["float32", "bf16"], "bf16" if job.kind == "bf16" else "float32")
+    precision = cast(Literal["float32", "bf16"], "bf16" if job.is_bf16 else "float32")
     return RunConfig(
         folder=str(job.folder),
         model=ModelConfig(
@@ -56,6 +56,7 @@ def run_config(job: Job) -> RunConfig:
             max_steps=1_000_000,
             label_smoothing=LABEL_SMOOTHING,
             precision=precision,
+            compile=job.kind == COMPILED,
             device=cast(Literal["cpu", "cuda"], job.device),
             threads=job.threads,
             optimizer=OptimizerConfig(beta1=ADAM_BETAS[0], beta2=ADAM_BETAS[1]),

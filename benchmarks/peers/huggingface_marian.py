@@ -14,7 +14,7 @@ import torch
 from transformers import MarianConfig, MarianMTModel
 from transformers.trainer_pt_utils import LabelSmoother
 
-from .protocol import Abilities, Job, serve
+from .protocol import COMPILED, Abilities, Job, serve
 from .workload import (
     ADAM_BETAS,
     BOS,
@@ -76,7 +76,9 @@ class Trainer:
             weight_decay=0.0,
             fused=True,
         )
-        self.bf16 = job.kind == "bf16"
+        self.bf16 = job.is_bf16
+        if job.kind == COMPILED:
+            self.model.compile(dynamic=True)
 
     def ready(self, batch: Batch) -> dict[str, torch.Tensor]:
         labels = torch.from_numpy(batch.target_output)

@@ -27,6 +27,9 @@ from typing import Any, Protocol
 
 from .workload import DECODED, SIZES, Batch, Shape, Workload
 
+COMPILED = "bf16 compiled"
+"""The kind of a training whose layers PyTorch compiles."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -43,6 +46,11 @@ class Job:
     folder: Path
     tokenizer: Path
     device: str = "cpu"
+
+    @property
+    def is_bf16(self) -> bool:
+        """Whether products are in bf16."""
+        return self.kind in ("bf16", COMPILED)
 
 
 class Trainer(Protocol):

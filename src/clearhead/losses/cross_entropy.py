@@ -182,6 +182,8 @@ class _Products:
         This takes one exponential per element and no division. If the model `learns`, the logits
         are overwritten with their gradient, without the part of smoothing, each row times its sum.
         """
+        if logits.is_cuda and divergence == 0:
+            return self._softmax_of_gpu(logits, target, smoothing, learns)
         dtype = logits.dtype if self.wide is None else self.wide.dtype
         highest, sums = logits.new_empty(2, len(logits), 1, dtype=dtype).unbind()
         divergences = torch.zeros((), dtype=torch.float64, device=logits.device)
@@ -202,6 +204,19 @@ class _Products:
                 if self.wide is not None:
                     logits[block] = e
         return (highest + sums.log())[:, 0], sums, divergences
+
+    def _softmax_of_gpu(
+        self, logits: Tensor, target: Tensor, smoothing: float, learns: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same by one kernel, whose sums are 1: a GPU waits for memory, not for arithmetic."""
+        dtype = logits.dtype if self.wide is None else self.wide.dtype
+        biased = logits if self.bias is None else logits + self.bias
+        log_p = biased.log_softmax(dim=-1, dtype=dtype)
+        log_z = self.at(logits, target) - log_p.gather(1, target)[:, 0]
+        if learns:
+            torch.exp(log_p, out=logits)
+            logits.scatter_add_(1, target, logits.new_full(target.shape, smoothing - 1))
+        return log_z, torch.ones_like(log_p[:, :1]), log_z.new_zeros((), dtype=torch.float64)
 
     def _widened(self, logits: Tensor) -> Tensor:
         """The logits in the weights' precision, with the bias; in place if possible."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from math import isfinite, nan, sqrt
 from typing import Any
 
@@ -87,6 +86,9 @@ class Updater:
         self.d_model = d_model
         self.total_steps = total_steps
         self.device = next(model.parameters()).device
+        if config.compile and self.device.type == "cuda" and config.parallel == "ddp":
+            for layer in layers_of(model):
+                layer.compile(dynamic=True)
         freeze(model, config.fine_tuning.frozen_layers)
         self.optimizer = make_optimizer(model, config.optimizer, config.fine_tuning)
         self.meter = Meter(self.device)
@@ -285,10 +287,15 @@ def shard(model: nn.Module, device_type: str, processes: int) -> None:
     embeddings and the output layer.
     """
     mesh = init_device_mesh(device_type, (processes,))
-    stacks = [part for name, part in model.named_modules() if name.endswith(".layers")]
-    for layer in chain.from_iterable(map(nn.Module.children, stacks)):
+    for layer in layers_of(model):
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
+
+
+def layers_of(model: nn.Module) -> list[nn.Module]:
+    """The layers of all stacks."""
+    stacks = [part for name, part in model.named_modules() if name.endswith(".layers")]
+    return [layer for stack in stacks for layer in stack.children()]
 
 
 def _read(losses: Sequence[Loss]) -> tuple[list[float], list[float]]:
