@@ -52,10 +52,8 @@ _thread = threading.local()
 
 @contextmanager
 def short_waits() -> Iterator[None]:
-    """Limit the busy waiting of OpenMP in the libraries that are imported in this block.
-
-    A choice of the user is kept. After the block the environment is as before.
-    """
+    """Limit the busy waiting of OpenMP in the libraries that are imported in this block."""
+    # A choice of the user is kept. After the block the environment is as before.
     known = {name for name in LIBRARIES if name in sys.modules}
     is_chosen = not os.environ.keys().isdisjoint(WAITING)
     if not is_chosen:
@@ -89,11 +87,7 @@ def warn_of_long_waits(library: str) -> None:
 
 
 def check_device(name: str) -> None:
-    """Check the name of a device.
-
-    Raises:
-        ConfigError: the name is not in `DEVICES`.
-    """
+    """Check the name of a device."""
     if name not in DEVICES:
         raise ConfigError(
             f"{name!r} is not the name of a device",
@@ -161,30 +155,24 @@ def _set_threads(count: int) -> None:
 
 
 def set_up_thread() -> None:
-    """Set the calling thread up as `set_up_torch` has set up the process.
-
-    The number of threads and the treatment of denormal numbers belong to each thread: the threads
-    of a pool do not have what the main thread has set.
-    """
+    """Set the calling thread up as `set_up_torch` has set up the process."""
+    # The number of threads and the treatment of denormal numbers belong to each thread: the threads
+    # of a pool do not have what the main thread has set.
     if getattr(_thread, "threads", 0) != _threads:
         _set_threads(_threads)
 
 
 @cache
 def _protect_forks() -> None:
-    """Let PyTorch compute with one thread in processes that are forked from this one.
-
-    They lack the other threads of OpenMP, and would wait for these for ever.
-    """
+    """Let PyTorch compute with one thread in processes that are forked from this one."""
+    # They lack the other threads of OpenMP, and would wait for these for ever.
     os.register_at_fork(after_in_child=lambda: _set_threads(1))
 
 
 def convolve_as_exactly_as_multiply() -> None:
-    """Give float32 convolutions on a GPU the same precision as matrix products.
-
-    By default PyTorch computes products with 24 bits but convolutions in TF32 with 11 bits, so
-    only a part of the model would be float32.
-    """
+    """Give float32 convolutions on a GPU the same precision as matrix products."""
+    # By default PyTorch computes products with 24 bits but convolutions in TF32 with 11 bits, so
+    # only a part of the model would be float32.
     import torch
 
     products = torch.backends.cuda.matmul.fp32_precision
@@ -192,12 +180,10 @@ def convolve_as_exactly_as_multiply() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Make glibc keep freed memory; with another C library nothing happens.
-
-    By default glibc returns large blocks to the system, which clears all pages again when the next
-    step allocates them. On a CPU that takes a fifth of the time of a beam search. The setting holds
-    for the whole process, so only a program that owns its process calls this.
-    """
+    """Make glibc keep freed memory; with another C library nothing happens."""
+    # By default glibc returns large blocks to the system, which clears all pages again when the
+    # next step allocates them. On a CPU that takes a fifth of the time of a beam search. The
+    # setting holds for the whole process, so only a program that owns its process calls this.
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -243,12 +229,7 @@ def multiplies_bf16(device: torch.device) -> bool:
 
 @contextmanager
 def explain_full_memory(todo: str, where: str | None = None) -> Iterator[None]:
-    """Turn PyTorch's error of a full GPU memory into a `ClearheadError` with this advice.
-
-    Args:
-        todo: how to use less memory.
-        where: what is computed.
-    """
+    """Turn PyTorch's error of a full GPU memory into a `ClearheadError` with this advice."""
     import torch
 
     try:
@@ -284,11 +265,9 @@ def processors() -> int:
 
 
 def real_cores() -> int:
-    """The number of cores that this process may use; processors that share a core count once.
-
-    Only Linux reports which processors share a core; elsewhere every processor counts. A
-    container's limit on processor time is ignored.
-    """
+    """The number of cores that this process may use; processors that share a core count once."""
+    # Only Linux reports which processors share a core; elsewhere every processor counts. A
+    # container's limit on processor time is ignored.
     if not hasattr(os, "sched_getaffinity"):
         return processors()
     cores = set()

@@ -147,11 +147,9 @@ class ExportError(ClearheadError):
 
 
 def reason(error: BaseException) -> str:
-    """The reason in an exception of the system or of a library, without numbers and paths.
-
-    The path of an `OSError` may be that of a temporary file, so the error that is raised instead
-    names the file in `where`.
-    """
+    """The reason in an exception of the system or of a library, without numbers and paths."""
+    # The path of an `OSError` may be that of a temporary file, so the error that is raised instead
+    # names the file in `where`.
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start + 1:,} is 0x{error.object[error.start]:02x}, which is not UTF-8"
     if isinstance(error, UnicodeEncodeError):
@@ -176,10 +174,8 @@ def is_of_system(error: Exception) -> bool:
 
 
 def what_helps(error: Exception, otherwise: str) -> str:
-    """What to do about an error of the system: `otherwise` if it is not one of `DISK_ERRORS`.
-
-    An error of safetensors has its number in its text.
-    """
+    """What to do about an error of the system: `otherwise` if it is not one of `DISK_ERRORS`."""
+    # An error of safetensors has its number in its text.
     in_text = re.search(r"\b(?:code:|os error) (\d+)", str(error))
     number = error.errno if isinstance(error, OSError) else in_text and int(in_text[1])
     todo = DISK_ERRORS.get(number or 0)
@@ -193,10 +189,8 @@ def type_of(value: object) -> str:
 
 
 def nearest(word: object, choices: Iterable[str]) -> str | None:
-    """The choice that is most similar to the word, in any case; None if none is similar.
-
-    Very long words and choices are not compared, and of the choices only the first 10,000.
-    """
+    """The choice that is most similar to the word, in any case; None if none is similar."""
+    # Very long words and choices are not compared, and of the choices only the first 10,000.
     import difflib
 
     if not isinstance(word, str) or len(word) > LONGEST_COMPARED:
@@ -279,10 +273,8 @@ def warn_of_texts(remarks: Iterable[tuple[str, Remark]]) -> None:
 
 
 def warn(message: str | Warning) -> None:
-    """Issue a warning for the line of the user's code that called clearhead.
-
-    Characters of the message that are not safe on a terminal become U+FFFD.
-    """
+    """Issue a warning for the line of the user's code that called clearhead."""
+    # Characters of the message that are not safe on a terminal become U+FFFD.
     level, frame = 1, sys._getframe()
     # Code that `exec` runs may have no `__name__`.
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("clearhead."):

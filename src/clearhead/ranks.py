@@ -128,13 +128,8 @@ _JOINED = itertools.count()
 
 @contextmanager
 def joined_ranks() -> Iterator[Ranks]:
-    """The processes that `torchrun` has started with this one; `ALONE` without it.
-
-    Tensors on a CPU are exchanged by gloo, those on a GPU by NCCL.
-
-    Raises:
-        TrainingError: the connection to another process is lost, or there is none.
-    """
+    """The processes that `torchrun` has started with this one; `ALONE` without it."""
+    # Tensors on a CPU are exchanged by gloo, those on a GPU by NCCL.
     size = started()
     if size == 1 or "RANK" not in os.environ:
         yield ALONE
@@ -179,11 +174,7 @@ def joined_ranks() -> Iterator[Ranks]:
 
 
 def check_share(accumulate: int, batch_tokens: int, ranks: Ranks) -> None:
-    """Check that the batches of a step can be shared out evenly.
-
-    Raises:
-        ConfigError: the number of processes does not divide `accumulate`.
-    """
+    """Check that the batches of a step can be shared out evenly."""
     if accumulate % ranks.count == 0:
         return
     new = -(-accumulate // ranks.count) * ranks.count
@@ -224,11 +215,9 @@ def local_count() -> int:
 
 
 def _attempt() -> str:
-    """A name for this connection of the processes, the same on each.
-
-    By default torchrun's store survives a restart, with the addresses of processes that are gone.
-    On several machines the counts may differ, and the rendezvous c10d makes a new store.
-    """
+    """A name for this connection of the processes, the same on each."""
+    # By default torchrun's store survives a restart, with the addresses of processes that are gone.
+    # On several machines the counts may differ, and the rendezvous c10d makes a new store.
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     alone = os.environ.get("GROUP_WORLD_SIZE") == "1"
     return f"{restarts if alone else 0}-{next(_JOINED)}"

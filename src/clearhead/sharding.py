@@ -25,12 +25,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def shared_like(tensor: Tensor, other: Tensor) -> Tensor:
-    """A tensor, shared out over the processes as another one is; none communicates.
-
-    Args:
-        tensor: whole, or shared out in this way already.
-        other: whole or shared out.
-    """
+    """A tensor, shared out over the processes as another one is; none communicates."""
     if isinstance(tensor, DTensor) or not isinstance(other, DTensor):
         return tensor
     tensor = tensor.to(other.device, other.dtype)

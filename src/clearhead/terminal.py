@@ -69,12 +69,10 @@ def unfiltered(stream: TextIO) -> TextIO:
 
 @contextmanager
 def filtered_output() -> Iterator[None]:
-    """Filter the standard error, and the standard output if it is a terminal.
-
-    In a file or a pipe a result is data, and stays as it is. The standard error is filtered there
-    too, since logs are read on terminals. The traceback of an exception is filtered when Python
-    prints it.
-    """
+    """Filter the standard error, and the standard output if it is a terminal."""
+    # In a file or a pipe a result is data, and stays as it is. The standard error is filtered there
+    # too, since logs are read on terminals. The traceback of an exception is filtered when Python
+    # prints it.
     before = sys.stdout, sys.stderr
     try:
         if sys.stdout is not None and sys.stdout.isatty():

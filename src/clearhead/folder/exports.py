@@ -110,13 +110,8 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
 
 
 def _previous_files(output: Path) -> set[str]:
-    """The names of the files of the previous export in a folder, its description included.
-
-    None if the first export into this folder was killed.
-
-    Raises:
-        ExportError: the folder contains other files and no export.
-    """
+    """The names of the files of the previous export in a folder, its description included."""
+    # None if the first export into this folder was killed.
     if not output.exists() or (output.is_dir() and all(map(is_leftover, output.iterdir()))):
         return set()
     try:
@@ -134,11 +129,7 @@ def _previous_files(output: Path) -> set[str]:
 
 
 def _refuse_other_files(built: Sequence[Path], output: Path, previous: set[str]) -> None:
-    """Check that no new file has the name of a file that is not of the previous export.
-
-    Raises:
-        ExportError: one has.
-    """
+    """Check that no new file has the name of a file that is not of the previous export."""
     for name in (*(file.name for file in built), DESCRIPTION):
         path = output / name
         if os.path.lexists(path) and (name not in previous or path.is_dir()):
@@ -234,10 +225,8 @@ def origin_of(found: ModelFolder) -> dict[str, str]:
 
 
 def _changed_settings(config: RunConfig) -> Iterator[tuple[str, Any]]:
-    """The settings that change what a model computes and are not the default.
-
-    Without the defaults, an export stays valid if a new version adds a setting.
-    """
+    """The settings that change what a model computes and are not the default."""
+    # Without the defaults, an export stays valid if a new version adds a setting.
     values, defaults = _flat(asdict(config)), _flat(asdict(RunConfig()))
     for path, value in values.items():
         counts = path.startswith("model.")

@@ -84,13 +84,9 @@ def atomic_file(
 
 
 def link(source: Path, path: Path) -> None:
-    """Make a file the same as another, without its own space where the file system has hard links.
-
-    The path is one that `atomic_file` has yielded. Neither file may be changed in place afterwards.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Make a file the same as another, by a hard link where the file system has them."""
+    # The path is one that `atomic_file` has yielded. Neither file may be changed in place
+    # afterwards.
     path.unlink()
     try:
         os.link(source, path)
@@ -128,20 +124,14 @@ def sync(path: Path) -> None:
 
 
 def not_followed(path: str, flags: int) -> int:
-    """An opener for `open` that fails if the file is a symbolic link.
-
-    A folder from someone else may have a link where a log or a lock is written. It could lead to
-    any file of the user.
-    """
+    """An opener for `open` that fails if the file is a symbolic link."""
+    # A folder from someone else may have a link where a log or a lock is written. It could lead to
+    # any file of the user.
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def open_to_append(path: Path) -> FileIO:
-    """Open a log or a lock, unbuffered, for reading and appending. It is created if necessary.
-
-    Raises:
-        OSError: it cannot be opened, or is a symbolic link, a pipe or a device.
-    """
+    """Open a log or a lock, unbuffered, for reading and appending. It is created if necessary."""
     file = FileIO(path, "a+", opener=not_followed)
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -158,14 +148,9 @@ def unwritable(
 
 
 def refuse_links(folder: Path, output: Path, kind: type[ClearheadError]) -> None:
-    """Check that no symbolic link is below the folder of a model, if the output is in this folder.
-
-    A command that writes or removes files behind a link would change files of the user. The folder
-    itself may be a link.
-
-    Raises:
-        ClearheadError: of this `kind`; there is a link.
-    """
+    """Check that no symbolic link is in the folder of a model, if the output is in this folder."""
+    # A command that writes or removes files behind a link would change files of the user. The
+    # folder itself may be a link.
     folder, output = (Path(os.path.abspath(path)) for path in (folder, output))
     if not output.is_relative_to(folder):
         return
@@ -183,10 +168,8 @@ def refuse_links(folder: Path, output: Path, kind: type[ClearheadError]) -> None
 
 
 def remove_named(folder: Path, names: re.Pattern[str]) -> None:
-    """Remove the files of a folder that have such names, and the folder if no other file is in it.
-
-    No symbolic link is followed.
-    """
+    """Remove the files of a folder that have such names, and the folder if it is then empty."""
+    # No symbolic link is followed.
     if folder.is_symlink() or not folder.is_dir():
         return
     for path in folder.iterdir():
@@ -197,11 +180,7 @@ def remove_named(folder: Path, names: re.Pattern[str]) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file of a model folder, if there is one.
-
-    Raises:
-        ModelFolderError: it cannot be removed.
-    """
+    """Remove a file of a model folder, if there is one."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -233,12 +212,7 @@ def json_file(name: str, tree: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def read_bounded(path: Path, limit: int = LARGEST_FILE) -> bytes:
-    """The content of a file that is not larger than the limit in bytes.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is larger, or a device or pipe, from which reading may not end.
-    """
+    """The content of a file that is not larger than the limit in bytes."""
     status = path.stat()
     if stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode):
         raise ValueError("it is not a file, but a device or pipe")
@@ -248,12 +222,7 @@ def read_bounded(path: Path, limit: int = LARGEST_FILE) -> bytes:
 
 
 def parse_json(content: bytes) -> Any:
-    """The value of a JSON text whose numbers are finite.
-
-    Raises:
-        ValueError: it is no such text, or not UTF-8.
-        RecursionError: it is nested too deeply.
-    """
+    """The value of a JSON text whose numbers are finite."""
 
     def finite(digits: str) -> float:
         value = float(digits)
@@ -266,11 +235,7 @@ def parse_json(content: bytes) -> Any:
 
 
 def parse_object(content: bytes, where: Path) -> dict[str, Any]:
-    """The JSON object in the content of a file of a model folder.
-
-    Raises:
-        ModelFolderError: it is none.
-    """
+    """The JSON object in the content of a file of a model folder."""
     try:
         tree = parse_json(content)
         if not isinstance(tree, dict):
@@ -287,12 +252,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> bytes:
-    """Read a file of a model folder that is not large.
-
-    Raises:
-        ModelFolderError: it is missing or too large.
-        UnreadableError: the system cannot read it.
-    """
+    """Read a file of a model folder that is not large."""
     try:
         return read_bounded(path)
     except FileNotFoundError:
@@ -310,13 +270,8 @@ Write = Callable[[Path], Any]
 
 
 def write_together(folder: Path, files: Iterable[tuple[str, Write]]) -> list[Path]:
-    """Write several files, given by name and writer, and rename them when the last one is complete.
-
-    The folder is created if necessary, and removed again if nothing was written.
-
-    Raises:
-        DataError: a file cannot be written, e.g. because the disk is full; then none is renamed.
-    """
+    """Write several files by name, and rename them when the last one is complete."""
+    # The folder is created if necessary, and removed again if nothing was written.
     if folder.exists() and not folder.is_dir():
         what = "this is a file, not a folder"
         raise DataError(what, where=folder, todo="name a folder for the output")

@@ -61,10 +61,8 @@ Entries = Mapping[str, Entry]
 
 
 def entry_of(path: Path, progress: Callable[[int], object] = lambda count: None) -> Entry:
-    """The entry of a file as it is on disk; raises an OSError if it cannot be read.
-
-    `progress` receives the number of bytes of each block that has been read.
-    """
+    """The entry of a file as it is on disk; raises an OSError if it cannot be read."""
+    # `progress` receives the number of bytes of each block that has been read.
     digest, size = hashlib.sha256(), 0
     with path.open("rb", buffering=0) as file:
         while block := file.read(BLOCK):
@@ -107,11 +105,7 @@ def entries_in(tree: Mapping[str, Any]) -> dict[str, Entry]:
 
 
 def read_manifest(folder: Path, manifest: str = MANIFEST) -> tuple[dict[str, Any], Entries]:
-    """The tree of a manifest and its entries, after the files were put into place.
-
-    Raises:
-        ModelFolderError: it is missing, damaged, or of another version.
-    """
+    """The tree of a manifest and its entries, after the files were put into place."""
     path = folder / manifest
     tree = read_json(path)
     try:
@@ -173,11 +167,7 @@ def replace_together(
 
 
 def settle(folder: Path, entries: Entries) -> None:
-    """Complete the renames of a `replace_together` that was killed; usually there are none.
-
-    Raises:
-        OSError: the folder cannot be written. `check` finds the files that are not in place.
-    """
+    """Complete the renames of a `replace_together` that was killed; usually there are none."""
     moved = set[Path]()
     for name, entry in entries.items():
         aside = _aside(folder, name, entry)
@@ -217,11 +207,7 @@ def _remove_leftovers(folder: Path, names: Iterable[str], manifest: str) -> Entr
 
 
 def check(path: Path, entry: Entry) -> None:
-    """Compare a file with its entry.
-
-    Raises:
-        ModelFolderError: the file is missing, cannot be read, or differs.
-    """
+    """Compare a file with its entry."""
     try:
         status = path.stat()
         # A device or a pipe could be read for ever.

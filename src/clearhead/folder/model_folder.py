@@ -110,11 +110,7 @@ class ModelFolder:
     is_checkpoint: bool = False
 
     def read(self, name: str) -> bytes:
-        """The content of a file, which is the one in the manifest.
-
-        Raises:
-            ModelFolderError: it is missing or damaged.
-        """
+        """The content of a file, which is the one in the manifest."""
         found = self.content.get(name)
         return _read(self.path, name, self.entries) if found is None else found
 
@@ -123,16 +119,7 @@ class ModelFolder:
         return parse_object(self.read(name), self.path / name)
 
     def built(self, name: str, what: str, build: Callable[[dict[str, Any]], T]) -> T:
-        """An object from the tree in `name.json`.
-
-        Args:
-            name: what `Stored.files` was called with.
-            what: the object in errors, such as "the label set".
-            build: any usual exception of it means that the file is damaged.
-
-        Raises:
-            ModelFolderError: the file is missing or damaged.
-        """
+        """An object from the tree in `name.json`."""
         try:
             return build(self.tree(f"{name}.json"))
         except ModelFolderError:
@@ -157,11 +144,7 @@ class ModelFolder:
 
     @property
     def weights_sha256(self) -> str:
-        """The hash of the file of the weights.
-
-        Raises:
-            ModelFolderError: it cannot be read.
-        """
+        """The hash of the file of the weights."""
         try:
             return (self.weights_entry or entry_of(self.weights_path)).sha256
         except OSError as error:
@@ -169,11 +152,7 @@ class ModelFolder:
             raise UnreadableError(what, where=self.weights_path, why=reason(error)) from None
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights by the names of the parameters.
-
-        Raises:
-            ModelFolderError: the file is missing or damaged.
-        """
+        """The weights by the names of the parameters."""
         tensors, _ = read_tensors(self.weights_path, self.weights_entry)
         return tensors
 
@@ -222,11 +201,7 @@ def open_folder(path: str | Path, *, trained: bool = True) -> ModelFolder:
 
 
 def read_entries(path: Path) -> Entries:
-    """The entries of a model folder whose files are in place; none in a folder without a manifest.
-
-    Raises:
-        ModelFolderError: the manifest is damaged or of another version.
-    """
+    """The entries of a model folder, whose files are put into place; none without a manifest."""
     if not (path / MANIFEST).exists():
         return {}
     try:
@@ -270,11 +245,7 @@ def _check_is_folder(path: Path) -> None:
 
 
 def _config_in(tree: dict[str, Any], path: Path) -> RunConfig:
-    """The configuration in the tree of a `config.json`.
-
-    Raises:
-        ModelFolderError: it is damaged, of another version, or of another program.
-    """
+    """The configuration in the tree of a `config.json`."""
     if "format" not in tree:
         raise ModelFolderError(
             f"this {CONFIG} was not written by clearhead",
@@ -303,10 +274,8 @@ def _config_in(tree: dict[str, Any], path: Path) -> RunConfig:
 
 
 def _check_weights(weights: Path, path: Path) -> None:
-    """Check that there are weights, and that they fit into memory before they are read.
-
-    A sparse file may have any size.
-    """
+    """Check that there are weights, and that they fit into memory before they are read."""
+    # A sparse file may have any size.
     if not weights.is_file():
         others = [file.name for file in (path / CHECKPOINTS).glob("*.safetensors")]
         named = ", ".join(sorted(others))
@@ -341,11 +310,7 @@ def folder_of(path: str | Path) -> Path:
 
 
 def write_folder(path: Path, config: RunConfig, parts: Mapping[str, Stored]) -> None:
-    """Write a model folder without weights and scores: the configuration, and parts by name.
-
-    Raises:
-        ModelFolderError: it cannot be written, e.g. because the disk is full.
-    """
+    """Write a model folder without weights and scores: the configuration, and parts by name."""
     try:
         make_folder(path)
     except OSError as error:
@@ -392,13 +357,8 @@ def is_imported(path: Path) -> bool:
 
 
 def read_temperature(folder: ModelFolder) -> float:
-    """The temperature of a classifier, fitted on the validation data when its weights were kept.
-
-    That of a checkpoint is 1.
-
-    Raises:
-        ModelFolderError: it is missing, or not a positive number.
-    """
+    """The temperature of a classifier, fitted on the validation data when its weights were kept."""
+    # That of a checkpoint is 1.
     if folder.is_checkpoint:
         return 1.0
     todo = (

@@ -34,22 +34,9 @@ WRITTEN = re.compile(r"shard-\d{5,}-model-\d{5}-of-\d{5}\.safetensors")
 
 
 def write_shards(above: Path, tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Any]:
-    """Write the parts of all processes into a new folder. All processes must call this.
-
-    The folder is complete, and on the disk, when the function returns. One that a killed run left
-    unfinished has another name.
-
-    Args:
-        above: the folder that gets the new one.
-        tensors: those of this process; it has a part of some, and the others are the same on each.
-        ranks: the processes.
-
-    Returns:
-        What `read_shards` needs: the name of the folder, and the size and hash of each file.
-
-    Raises:
-        ModelFolderError: a process cannot write its part, e.g. because the disk is full.
-    """
+    """Write the parts of all processes into a new folder. All processes must call this."""
+    # The folder is complete, and on the disk, when the function returns. One that a killed run left
+    # unfinished has another name.
     numbers = [int(each.name) for each in _folders(above)]
     name = ranks.of_first(f"{max(numbers, default=0) + 1:06}")
     folder = above / name
@@ -78,20 +65,7 @@ def read_shards(
     compare: bool = True,
     prefix: str = "",
 ) -> dict[str, Tensor]:
-    """The tensors that `write_shards` wrote, or the parts of this process. Does not communicate.
-
-    Args:
-        above: the folder with the folder of the shards.
-        written: what `write_shards` returned.
-        like: (name of a tensor) -> a tensor on the same device, shared out in the same way; None
-            for a tensor that is wanted whole on the CPU.
-        compare: whether the files are compared with their hashes.
-        prefix: of the names of the tensors that are read.
-
-    Raises:
-        ModelFolderError: a file is missing, damaged or not of these tensors.
-        UnreadableError: the system cannot read a file.
-    """
+    """The tensors that `write_shards` wrote, or the parts of this process. Does not communicate."""
     folder = _checked_folder(above, written, compare)
     try:
         reader = HuggingFaceStorageReader(str(folder))
@@ -142,11 +116,7 @@ def _checked_folder(above: Path, written: Mapping[str, Any], compare: bool) -> P
 
 
 def remove_shards(above: Path, kept: set[str]) -> None:
-    """Remove all shards but those in folders with these names. Other files stay.
-
-    Raises:
-        ModelFolderError: one cannot be removed.
-    """
+    """Remove all shards but those in folders with these names. Other files stay."""
     try:
         for folder in _folders(above):
             if folder.name not in kept:
@@ -156,10 +126,8 @@ def remove_shards(above: Path, kept: set[str]) -> None:
 
 
 def _first_failure(error: CheckpointException) -> tuple[int, Exception]:
-    """The first process that failed, and its error if that is one of the system.
-
-    Any other error is raised: an interruption, or a fault of the program.
-    """
+    """The first process that failed, and its error if that is one of the system."""
+    # Any other error is raised: an interruption, or a fault of the program.
     number, (failure, _) = min(error.failures.items())
     if isinstance(failure, Exception) and is_of_system(failure):
         return number, failure

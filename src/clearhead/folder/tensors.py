@@ -33,12 +33,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, 
 def read_tensors(
     path: Path, entry: Entry | None = None
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and facts that `save_tensors` wrote, compared with the entry of the file.
-
-    Raises:
-        ModelFolderError: the file is missing, cut off or altered.
-        UnreadableError: the system cannot read it.
-    """
+    """The tensors and facts that `save_tensors` wrote, compared with the entry of the file."""
     if entry is not None:
         check(path, entry)
     with _opened(path) as file:

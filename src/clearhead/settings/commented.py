@@ -94,13 +94,7 @@ class CommentedConfig:
     seen: tuple[str, ...] = ()
 
     def to_toml(self, name: str) -> str:
-        """A commented file that `read_config` reads.
-
-        Args:
-            name: the path of the file without `.toml`. Relative paths of data and `start_from`,
-                which start in the current folder, are written so that they start in the folder of
-                the file.
-        """
+        """A commented file that `read_config` reads."""
         lines, section = self._header(name), ""
         for path, meaning in self.form.meanings.items():
             if path in self.form.optional and self.values[path] == self.form.default(path):

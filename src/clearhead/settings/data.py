@@ -46,10 +46,8 @@ LANGUAGE = re.compile("([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?")
 
 
 def language_in(name: str) -> str:
-    """The language in BCP 47 that a name is, such as the ending of a file; "" if it is none.
-
-    A code of three letters counts only with a script: many endings have three letters.
-    """
+    """The language in BCP 47 that a name is, such as the ending of a file; "" if it is none."""
+    # A code of three letters counts only with a script: many endings have three letters.
     found = LANGUAGE_NAME.fullmatch(name)
     if found is None or not (found["language"] in LANGUAGE_CODES or found["script"]):
         return ""
@@ -57,10 +55,8 @@ def language_in(name: str) -> str:
 
 
 def language_of(file: str) -> str:
-    """The language in the name of a file: `train.tr`, `train.pt-BR.gz`, `reviews.tr.csv`.
-
-    A `.tsv` or `.jsonl` file may have both sides of pairs, so its name is not read.
-    """
+    """The language in the name of a file: `train.tr`, `train.pt-BR.gz`, `reviews.tr.csv`."""
+    # A `.tsv` or `.jsonl` file may have both sides of pairs, so its name is not read.
     endings = PurePath(file).suffixes[-3:]
     known = (".gz", ".csv", ".txt")
     last = next((ending for ending in reversed(endings) if ending not in known), "")
@@ -68,10 +64,8 @@ def language_of(file: str) -> str:
 
 
 def absolute_path(path: str, folder: str | PurePath = "") -> str:
-    """The path of data or of a model that is relative to a folder (default: the current folder).
-
-    Names of built-in data and of models on the hub, and paths that begin with `~`, do not change.
-    """
+    """The path of data or of a model that is relative to a folder (default: the current folder)."""
+    # Names of built-in data and of models on the hub, and paths that begin with `~`, do not change.
     if not path or path.startswith((PHRASEBOOK, HUB, "~")):
         return path
     return os.path.normpath(os.path.join(os.path.realpath(folder), path))

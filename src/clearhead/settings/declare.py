@@ -109,14 +109,7 @@ class Declaration:
 
 
 def setting(default: Any, meaning: str, **declared: Any) -> Any:
-    """A field of a section.
-
-    Args:
-        default: its value, or a function that makes it.
-        meaning: one phrase.
-        declared: bounds of the value, which pydantic checks: `ge` (at least), `gt` (greater than),
-            `le` (at most), `lt` (less than); and further attributes of `Declaration`.
-    """
+    """A field of a section."""
     bounds = {name: declared.pop(name) for name in BOUNDS if name in declared}
     declaration = Declaration(meaning, bounds=bounds, **declared)
     metadata = {"description": meaning, "declaration": declaration, **bounds}
@@ -238,18 +231,9 @@ def value_at(config: Any, path: str) -> Any:
 
 
 def reject_without_effect(config: Any, overrides: Sequence[str] = ()) -> None:
-    """Raise an error if a setting is not at its default although the run ignores it.
-
-    Values that a model size sets are accepted. So are settings of the file that need a choice which
-    an override replaces.
-
-    Args:
-        config: the `RunConfig`.
-        overrides: of the file, as `path=value`.
-
-    Raises:
-        ConfigError: a setting has no effect on the task, or only with another setting.
-    """
+    """Raise an error if a setting is not at its default although the run ignores it."""
+    # Values that a model size sets are accepted. So are settings of the file that need a choice
+    # which an override replaces.
     changed = _changed(config)
     if ignored := [each for each in changed if config.kind not in each.runs]:
         values = " and ".join(

@@ -131,16 +131,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """The tree of a TOML text.
-
-    The parser takes time and memory in the square of the parts of a dotted key, so such a key is
-    refused before it is parsed.
-
-    Raises:
-        tomllib.TOMLDecodeError: it is not TOML.
-        RecursionError: keys or values are nested too deeply.
-        ValueError: a number has too many digits.
-    """
+    """The tree of a TOML text."""
+    # The parser takes time and memory in the square of the parts of a dotted key, so such a key is
+    # refused before it is parsed.
     bare = STRING_OR_COMMENT.sub(lambda found: "" if found[0][0] == "#" else "s", text)
     if any(key.count(".") >= DEEPEST for key in re.findall(r"[\w. \t-]+", bare)):
         raise RecursionError(f"a key has more than {DEEPEST} parts")
@@ -179,11 +172,7 @@ def config_from(tree: Mapping[str, Any], where: str = "configuration") -> RunCon
 
 
 def _check_depth(tree: Any, where: str) -> None:
-    """Check that values are not nested more deeply than any settings are, level by level.
-
-    Raises:
-        ConfigError: they are.
-    """
+    """Check that values are not nested more deeply than any settings are, level by level."""
     values = [tree]
     for _ in range(DEEPEST):
         inner = [each.values() if isinstance(each, Mapping) else each for each in values]
@@ -200,12 +189,7 @@ def located(error: ConfigError, where: str) -> ConfigError:
 
 
 def apply_override(tree: dict[str, Any], override: str) -> None:
-    """Apply `path=value` to the tree; the value is read as TOML, or else as a plain string.
-
-    Raises:
-        ConfigError: it is not `path=value`, a list has the wrong form, or the path continues
-            beyond a single value.
-    """
+    """Apply `path=value` to the tree; the value is read as TOML, or else as a plain string."""
     dotted, separator, text = override.partition("=")
     if not separator or not dotted.strip():
         raise ConfigError(
@@ -286,12 +270,7 @@ UNQUOTED = {
 
 
 def section_error(error: ValidationError, checked: type) -> ConfigError:
-    """The first of pydantic's errors, unknown settings before all others, as one of ours.
-
-    Args:
-        error: what pydantic raised.
-        checked: the class of the section; its name is the place of the error.
-    """
+    """The first of pydantic's errors, unknown settings before all others, as one of ours."""
     where, section = checked.__name__, _section_of(checked)
     errors = error.errors(include_url=False)
     first = min(errors, key=lambda each: each["type"] != "unexpected_keyword_argument")

@@ -129,10 +129,8 @@ class SearchConfig(Section):
 
 
 def method_for(named: Collection[str], default: Method) -> Method:
-    """The method of a search for which these settings are given, but no method.
-
-    Settings of beam search imply beam search, whatever the model's configuration is.
-    """
+    """The method of a search for which these settings are given, but no method."""
+    # Settings of beam search imply beam search, whatever the model's configuration is.
     return "beam" if idle_for("sampling", named) else default
 
 

@@ -68,14 +68,7 @@ class ScheduleConfig(Section):
         return self.kind in ("cosine", "linear")
 
     def learning_rate(self, step: int, d_model: int, total_steps: int) -> float:
-        """The learning rate of a step.
-
-        Args:
-            step: counted from 1.
-            d_model: width of the model, for `paper`.
-            total_steps: the step at which `cosine` and `linear` reach zero; 0: it is not known yet,
-                and the rate stays at its peak.
-        """
+        """The learning rate of a step."""
         warmup = max(1, self.warmup)
         if self.kind == "paper":
             # Vaswani et al. 2017, equation 3.

@@ -54,15 +54,7 @@ LONGEST_STRING, LONGEST_WORD = 1_000, 1_000
 
 
 def check_description(tree: Mapping[str, Any], size: int) -> None:
-    """Check the description of a tokenizer before the library reads it.
-
-    Args:
-        tree: the content of a `tokenizer.json`.
-        size: the number of embeddings; the number of a token is below it.
-
-    Raises:
-        ValueError: a part is not among those that clearhead reads, or is damaged.
-    """
+    """Check the description of a tokenizer before the library reads it."""
     try:
         for part in STEPS:
             _check_steps(part, tree.get(part))

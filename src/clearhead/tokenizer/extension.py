@@ -16,22 +16,9 @@ USER_DEFINED = 4
 
 
 def extended(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[Tokenizer, list[list[int]]]:
-    """A tokenizer with new words as tokens of their own.
-
-    Words that are one token already are ignored. SentencePiece also finds a new word at the start
-    of a longer one. Subword sampling is off, because it would divide the new words.
-
-    Args:
-        tokenizer: of the trained model.
-        words: without white space.
-
-    Returns:
-        The new tokenizer, and for each of its tokens the old tokens that it consists of. The old
-        tokens keep their numbers, but for the unknown word of whole words, which stays the last.
-
-    Raises:
-        ConfigError: the tokenizer is that of an imported model.
-    """
+    """A tokenizer with new words as tokens of their own."""
+    # Words that are one token already are ignored. SentencePiece also finds a new word at the start
+    # of a longer one. Subword sampling is off, because it would divide the new words.
     if isinstance(tokenizer, WordTokenizer):
         return _with_words(tokenizer, words)
     if isinstance(tokenizer, SentencePieceTokenizer):

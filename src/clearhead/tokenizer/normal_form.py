@@ -131,12 +131,7 @@ LABEL = NormalForm("NFC", "".join(c for c in SPACES if unicodedata.category(c) =
 
 
 def form_of(config: RunConfig, texts: Iterable[str] = ()) -> NormalForm:
-    """The form of the sources of a translator, or of the texts of a classifier.
-
-    Args:
-        config: of the run.
-        texts: for training, which show which full-width characters are usual: these stay.
-    """
+    """The form of the sources of a translator, or of the texts of a classifier."""
     kind, lower = config.tokenizer.normal_form, config.tokenizer.lower
     # Other languages have no rules of their own.
     source, target = (
@@ -174,10 +169,8 @@ def has_dotless_i(language: str) -> bool:
 
 
 def lower_cased(text: str, language: str = "") -> str:
-    """A text in small letters, by the rules of a language (BCP 47; "": unknown).
-
-    A small i never has a combining dot above, which `str.lower` leaves of U+0130.
-    """
+    """A text in small letters, by the rules of a language (BCP 47; "": unknown)."""
+    # A small i never has a combining dot above, which `str.lower` leaves of U+0130.
     if has_dotless_i(language):
         text = text.replace("I\u0307", "i").replace("\u0130", "i").replace("I", "\u0131")
     text = text.lower()

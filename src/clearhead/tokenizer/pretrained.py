@@ -151,11 +151,7 @@ class JsonTokenizer:
 
 @contextmanager
 def _as_error(what: str) -> Iterator[None]:
-    """Around calls of the library `tokenizers`, which raises no narrower class than Exception.
-
-    Raises:
-        ModelFolderError: it fails. A panic of its Rust code is not even an Exception.
-    """
+    """Around calls of the library `tokenizers`, which raises no narrower class than Exception."""
     try:
         yield
     except BaseException as error:

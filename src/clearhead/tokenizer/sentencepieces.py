@@ -157,14 +157,8 @@ class SentencePieceTokenizer:
 
 
 def processor_of(model: bytes) -> sentencepiece.SentencePieceProcessor:
-    """The processor of a SentencePiece model.
-
-    The library reads the strings of a model only when they are used, so they are read once here.
-
-    Raises:
-        ValueError: a piece, or the text for the unknown piece, is not UTF-8.
-        RuntimeError: the library cannot read the model.
-    """
+    """The processor of a SentencePiece model."""
+    # The library reads the strings of a model only when they are used, so they are read once here.
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     if len(processor) == 0:  # the library takes no bytes for no model
         raise ValueError("the SentencePiece model is empty")
@@ -175,11 +169,7 @@ def processor_of(model: bytes) -> sentencepiece.SentencePieceProcessor:
 
 @contextmanager
 def texts_of_library() -> Iterator[None]:
-    """Around calls of SentencePiece that give text.
-
-    Raises:
-        ModelFolderError: the text is not UTF-8, because the rules of a damaged model write others.
-    """
+    """Around calls of SentencePiece that give text."""
     try:
         yield
     except UnicodeDecodeError as error:

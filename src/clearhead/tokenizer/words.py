@@ -106,12 +106,10 @@ class WordTokenizer:
 
 
 def split_punctuation(word: str) -> tuple[str, ...]:
-    """A word, and each mark before and after it; an apostrophe starts a new part of the word.
-
-    `("What's?")` is `(`, `"`, `What`, `'s`, `?`, `"`, `)`. Marks are the characters that Unicode
-    classifies as punctuation, symbols, format characters or variation selectors. Letters of all
-    scripts and their diacritics are not marks.
-    """
+    """A word, and each mark before and after it; an apostrophe starts a new part of the word."""
+    # `("What's?")` is `(`, `"`, `What`, `'s`, `?`, `"`, `)`. Marks are the characters that Unicode
+    # classifies as punctuation, symbols, format characters or variation selectors. Letters of all
+    # scripts and their diacritics are not marks.
     return _cached_parts(word) if len(word) <= LONGEST_CACHED else _parts(word)
 
 

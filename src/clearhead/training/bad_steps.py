@@ -42,15 +42,8 @@ From = Callable[[int], Iterator[Any]]
 
 
 def reordered(batches: From, start: int, seed: Sequence[int]) -> From:
-    """The same batches, those from index `start` on in another order, each once.
-
-    Blocks of `BLOCK_BATCHES` are permuted, so that few batches are in memory.
-
-    Args:
-        batches: of the epoch; also the result is for indices from `start` on.
-        start: index of the first batch that may change its place.
-        seed: the order is a function of it and of `start`.
-    """
+    """The same batches, those from index `start` on in another order, each once."""
+    # Blocks of `BLOCK_BATCHES` are permuted, so that few batches are in memory.
 
     def batches_from(first: int) -> Iterator[Any]:
         skipped = (first - start) % BLOCK_BATCHES
@@ -75,17 +68,7 @@ def diagnosis(
     attempts: str,
     model: Path | None,
 ) -> TrainingError:
-    """The error that ends a run which has diverged.
-
-    Args:
-        trouble: why it would go back.
-        step: the last one.
-        rate: its learning rate.
-        weights_are_finite: whether all weights of the model are finite.
-        examples: the places of the examples of each of the last bad steps.
-        attempts: what has been tried, or why nothing could be.
-        model: the folder of the run, if it has a model.
-    """
+    """The error that ends a run which has diverged."""
     counts = Counter(place for places in examples for place in set(places))
     common = [place for place, count in counts.items() if count > 1]
     weights = "finite" if weights_are_finite else "not finite: the last update was too large"

@@ -78,10 +78,8 @@ class State:
     environment: dict[str, Any] = field(default_factory=dict)
 
     def is_best(self, score: float, loss: float, higher_is_better: bool) -> bool:
-        """Whether a score is better than the best so far; the loss decides between equal scores.
-
-        A score that is not finite is never better.
-        """
+        """Whether a score is better than the best so far; the loss decides between equal scores."""
+        # A score that is not finite is never better.
         if not math.isfinite(score):
             return False
         if self.best_score is None or not math.isfinite(self.best_score):
@@ -258,10 +256,8 @@ class Keeper:
     def _read_tensors(
         self, model: nn.Module, note: Callable[[str], None]
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The tensors and fields of the state, or of the state before if that one is damaged.
-
-        Only rank 0 may take the state before, so that all ranks have the same.
-        """
+        """The tensors and fields of the state, or of the state before if that one is damaged."""
+        # Only rank 0 may take the state before, so that all ranks have the same.
         try:
             return self._read_generation(STATE, model)
         except UnreadableError as error:
@@ -285,11 +281,9 @@ class Keeper:
     def _read_generation(
         self, name: str, model: nn.Module, prefix: str = ""
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The tensors and fields of a state: whole tensors, or if it has shards, those of a model.
-
-        The names of the tensors have the prefix, if there are shards. Rank 0 alone compares the
-        hashes of the shards.
-        """
+        """The fields of a state and its tensors: whole, or those of a model if it has shards."""
+        # The names of the tensors have the prefix, if there are shards. Rank 0 alone compares the
+        # hashes of the shards.
         tensors, fields = read_tensors(self.folder / name, read_entries(self.folder).get(name))
         shards = fields.pop("shards", None)
         if shards is not None:
@@ -301,15 +295,9 @@ class Keeper:
         return tensors, fields
 
     def _check_model(self, state: State, note: Callable[[str], None]) -> None:
-        """Check that the weights of the folder are those that the run has kept as its model.
-
-        If they are damaged, or their scores are, the run forgets them and goes on: its next
-        validation replaces them.
-
-        Raises:
-            ModelFolderError: they are missing; or damaged, and the run is finished.
-            UnreadableError: the system cannot read them.
-        """
+        """Check that the weights of the folder are those that the run has kept as its model."""
+        # If they are damaged, or their scores are, the run forgets them and goes on: its next
+        # validation replaces them.
         path = self.folder / WEIGHTS
         todo = "restore the file, choose another folder, or start over: --restart"
         if state.best_score is not None and not path.exists():
@@ -348,15 +336,10 @@ class Keeper:
         )
 
     def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> None:
-        """Replace the weights of the model folder, their scores and their provenance together.
-
-        Weights that are no average are also kept as the checkpoint `best`, because an average may
-        replace them in the model folder. Checkpoints with the same weights are one file with
-        several names.
-
-        Raises:
-            ModelFolderError: a file cannot be written, e.g. because the disk is full.
-        """
+        """Replace the weights of the model folder, their scores and their provenance together."""
+        # Weights that are no average are also kept as the checkpoint `best`, because an average may
+        # replace them in the model folder. Checkpoints with the same weights are one file with
+        # several names.
         self._check_place()
         if not self.ranks.is_first:
             return
@@ -395,18 +378,7 @@ class Keeper:
     def average_recent(
         self, model: nn.Module, step: int, least: int, note: Callable[[str], None]
     ) -> bool:
-        """Load the mean of the recent checkpoints into the model, and keep it as `average`.
-
-        Args:
-            model: of the run.
-            step: of the run.
-            least: number of checkpoints without which there is no average, at least 1.
-            note: receives a warning for each checkpoint that is damaged, so left out.
-
-        Returns:
-            False if there are fewer checkpoints than `least`, or for a process that only reads.
-            Then nothing is changed.
-        """
+        """Load the mean of the recent checkpoints into the model, and keep it as `average`."""
         if not self.ranks.is_first:
             return False
         total: dict[str, Tensor] = {}
@@ -437,10 +409,8 @@ class Keeper:
         replace_files(self.folder, {}, self._recent())
 
     def forget_average(self) -> None:
-        """Remove the average at the end of a run that continues, and checkpoints from before.
-
-        The weights in the model folder stay, also if they are that average.
-        """
+        """Remove the average at the end of a run that continues, and checkpoints from before."""
+        # The weights in the model folder stay, also if they are that average.
         if not self.ranks.is_first:
             return
         replace_files(self.folder, {}, [*self._recent(), _checkpoint("average")])
@@ -468,14 +438,7 @@ def _checkpoint(name: str) -> str:
 def disk_needed(
     model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainingConfig, validations: int
 ) -> tuple[int, int]:
-    """The bytes of the weights, the checkpoints and the state of a run: the peak, and at its end.
-
-    Args:
-        model: of the run.
-        optimizer: after its first step.
-        config: of the training.
-        validations: of the whole run.
-    """
+    """The bytes of the weights, checkpoints and state of a run: the peak, and at its end."""
     slots = (each for slots in optimizer.state_dict()["state"].values() for each in slots.values())
     weights = _bytes_of(parameters_of(model).values())
     state = weights + _bytes_of(each for each in slots if each is not None)
@@ -534,11 +497,7 @@ def _trained(
 def _load_optimizer(
     model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], where: Path
 ) -> None:
-    """Restore the moments, by the name of their parameter.
-
-    Raises:
-        ModelFolderError: they are of other parameters, or a shape differs.
-    """
+    """Restore the moments, by the name of their parameter."""
     slots: dict[str, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         parameter, _, slot = name.rpartition(".")

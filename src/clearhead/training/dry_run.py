@@ -107,18 +107,8 @@ def try_steps(
     data: tuple[str, ...],
     prepared_bytes: int = 0,
 ) -> DryRun:
-    """Make a few steps, and measure their time and memory.
-
-    After the timed steps, one step with the largest batch shows the memory.
-
-    Args:
-        task: gives the batches and their loss.
-        model: on the device that it would be trained on. Its weights change.
-        config: how it would be trained.
-        width: `d_model` of the model, for the schedule of the paper.
-        data: lines of the data report.
-        prepared_bytes: size of what the model folder has before the first step.
-    """
+    """Make a few steps, and measure their time and memory."""
+    # After the timed steps, one step with the largest batch shows the memory.
     limits = Limits(config, task.batch_count(0), task.measure)
     # Any seed will do, because the weights are discarded.
     updater = Updater(task, model, config, 1, width, limits.total_steps)

@@ -165,10 +165,8 @@ class UnwritableLogError(TrainingError):
 
 
 def notify(observers: Sequence[Observer], event: Event) -> None:
-    """Pass an event to every observer.
-
-    If one is a log that cannot be written, the others get a warning.
-    """
+    """Pass an event to every observer."""
+    # If one is a log that cannot be written, the others get a warning.
     for observer in observers:
         try:
             observer.observe(event)
@@ -211,12 +209,7 @@ class JsonLog:
             # The first event tries again and reports it.
 
     def observe(self, event: Event) -> None:
-        """Append the event.
-
-        Raises:
-            UnwritableLogError: the file cannot be written, e.g. because the disk is full. Only the
-                first failure raises it.
-        """
+        """Append the event."""
         record = {"event": type(event).__name__, "time": self._clock(), **asdict(event)}
         line = json.dumps(_finite(record), ensure_ascii=False, allow_nan=False, default=str)
         content = line.encode("utf-8", errors="replace") + b"\n"
@@ -313,11 +306,7 @@ class TensorBoardLog:
         require_tensorboard()
 
     def observe(self, event: Event) -> None:
-        """Write the figures of the event.
-
-        Raises:
-            UnwritableLogError: the files cannot be written. Only the first failure raises it.
-        """
+        """Write the figures of the event."""
         try:
             if isinstance(event, WentBack) or (isinstance(event, RunStarted) and event.step):
                 # Hide the steps after the saved state, which the run makes again.
@@ -365,11 +354,7 @@ class TensorBoardLog:
 
 
 def require_tensorboard() -> type[SummaryWriter]:
-    """The class that writes TensorBoard's files.
-
-    Raises:
-        TrainingError: TensorBoard is not installed.
-    """
+    """The class that writes TensorBoard's files."""
     try:
         from torch.utils.tensorboard.writer import SummaryWriter
     except ImportError:

@@ -19,11 +19,7 @@ HEAD = ("pooling.", "hidden.", "output.")
 
 
 def freeze(model: nn.Module, layers: int) -> None:
-    """Exclude the inputs and the lowest layers of each stack from training; 0: nothing.
-
-    Raises:
-        ConfigError: a stack has fewer layers, or no parameter would be trained.
-    """
+    """Exclude the inputs and the lowest layers of each stack from training; 0: nothing."""
     if layers == 0:
         return
     for name, parameter in model.named_parameters():
@@ -44,12 +40,10 @@ def freeze(model: nn.Module, layers: int) -> None:
 
 
 def parameter_groups(model: nn.Module, config: FineTuningConfig) -> list[dict[str, Any]]:
-    """The parameters to train, grouped by the `factor` of their learning rate.
-
-    The top layer of a stack has the factor 1, each layer below `layer_decay` times that of the
-    layer above it, and the input has one more power of `layer_decay`. The head of a classifier has
-    `head_rate`.
-    """
+    """The parameters to train, grouped by the `factor` of their learning rate."""
+    # The top layer of a stack has the factor 1, each layer below `layer_decay` times that of the
+    # layer above it, and the input has one more power of `layer_decay`. The head of a classifier
+    # has `head_rate`.
     heights = _heights(model)
     is_classifier = len(heights) == 1
     groups: dict[float, dict[str, Any]] = {}

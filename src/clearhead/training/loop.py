@@ -128,11 +128,9 @@ class Limits:
         return min((n for n in (*self._steps, self.planned_steps) if n > 0), default=0)
 
     def plan(self, state: State, elapsed_s: float) -> bool:
-        """Note in the state how many steps fit into `max_minutes`, once the speed has shown it.
-
-        Only for a schedule that falls to zero at the end of the run. Returns whether the number is
-        new. From then on, the rate of a step is a function of the state.
-        """
+        """Note in the state how many steps fit into `max_minutes`, once the speed has shown it."""
+        # Only for a schedule that falls to zero at the end of the run. Returns whether the number
+        # is new. From then on, the rate of a step is a function of the state.
         minutes = self.config.max_minutes
         if not minutes or not self.config.schedule.falls_to_zero:
             return False

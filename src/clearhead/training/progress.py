@@ -47,10 +47,8 @@ class Meter:
         self._counts.update(counts)
 
     def step(self, plain: float, units: int, norm: float, rate: float) -> None:
-        """Add a step: its summed loss, its units, its gradient norm and its learning rate.
-
-        The loss of a step without a finite norm, which was left out, does not count.
-        """
+        """Add a step: its summed loss, its units, its gradient norm and its learning rate."""
+        # The loss of a step without a finite norm, which was left out, does not count.
         self.steps_in_all += 1
         self.steps += 1
         if math.isfinite(norm):
@@ -103,10 +101,8 @@ def _peak_of_process() -> int | None:
 
 
 def forget_peak(device: torch.device) -> bool:
-    """Reset the peak that `memory_mb` reports; False if the system cannot do this for a process.
-
-    Freed memory that the allocator still holds is returned to the system first.
-    """
+    """Reset the peak that `memory_mb` reports; False if the system cannot do this for a process."""
+    # Freed memory that the allocator still holds is returned to the system first.
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return True

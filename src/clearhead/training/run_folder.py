@@ -80,24 +80,16 @@ ELSEWHERE = "choose another folder: --set folder=runs/other"
 
 
 def settle_run(folder: Path) -> None:
-    """Put the files in place that a run was replacing when it was killed, config.json among them.
-
-    If there is no such run, or its manifest cannot be read, the checks that follow raise the error.
-    """
+    """Put the files into place that a run was replacing when it was killed."""
+    # If there is no such run, or its manifest cannot be read, the checks that follow raise the
+    # error.
     refuse_links(folder, folder, TrainingError)
     with suppress(OSError, ModelFolderError):
         read_entries(folder)
 
 
 def run_folder(config: RunConfig, restart: bool) -> Path:
-    """The folder of a run: a new one, or one with the same run to resume.
-
-    Raises:
-        ConfigError: the configuration names no folder.
-        TrainingError: the folder has an imported model, a run with other settings, or one without
-            its config.json, or files that no run has written where a run writes; or it cannot be
-            read or created.
-    """
+    """The folder of a run: a new one, or one with the same run to resume."""
     if not config.folder:
         raise ConfigError("folder is empty", todo='name the model folder: folder = "runs/my-model"')
     folder = Path(config.folder)
@@ -196,10 +188,8 @@ def _refuse_other_settings(old: RunConfig, new: RunConfig) -> None:
 
 
 def _was_moved(old: str, new: str) -> bool:
-    """Whether a model to start from is gone from its old path, and the new one has its name.
-
-    The path changes if the model is moved together with the run.
-    """
+    """Whether a model to start from is gone from its old path, and the new one has its name."""
+    # The path changes if the model is moved together with the run.
     if any(source.startswith(HUB) for source in (old, new)) or folder_of(old).exists():
         return False
     return folder_of(old).name == folder_of(new).name and Path(old).name == Path(new).name
@@ -214,13 +204,8 @@ def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
 
 @contextmanager
 def only_run_in(folder: Path) -> Iterator[None]:
-    """Lock the folder for one run, and remove what a killed run left half-written.
-
-    The lock ends with the process, however it ends.
-
-    Raises:
-        TrainingError: another process trains in this folder, or it cannot be locked.
-    """
+    """Lock the folder for one run, and remove what a killed run left half-written."""
+    # The lock ends with the process, however it ends.
     try:
         lock = open_to_append(folder / LOCK)
     except OSError as error:
@@ -250,10 +235,8 @@ def _not_lockable(folder: Path, error: OSError) -> TrainingError:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove what safetensors had half-written when the run was killed, or its disk failed.
-
-    The caller has the lock of the folder.
-    """
+    """Remove what safetensors had half-written when the run was killed, or its disk failed."""
+    # The caller has the lock of the folder.
     for place in ("training", "training/checkpoints"):
         for path in (folder / place).glob(".tmp??????"):
             with suppress(OSError):
@@ -261,25 +244,12 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def note_data(folder: Path, hashes: Mapping[str, Mapping[str, str]]) -> None:
-    """Record the data of a run for `refuse_other_data`.
-
-    Args:
-        folder: of the run.
-        hashes: for each part (train, validation, test) the content hash of each file.
-    """
+    """Record the data of a run for `refuse_other_data`."""
     write_json(folder / DATA, _contents(hashes))
 
 
 def refuse_other_data(folder: Path, hashes: Mapping[str, Mapping[str, str]]) -> None:
-    """Check that the data are those that the run started with. The files may have moved.
-
-    Args:
-        folder: of the run.
-        hashes: as for `note_data`.
-
-    Raises:
-        TrainingError: the data have changed, or the folder `training/` is missing.
-    """
+    """Check that the data are those that the run started with. The files may have moved."""
     if not (folder / DATA).exists():
         raise TrainingError(
             "this run cannot be resumed",
@@ -304,13 +274,8 @@ def _contents(hashes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
 
 
 def forget_run(folder: Path) -> None:
-    """Remove a run and its model, but no file that a run does not write.
-
-    The encoded corpora stay, because the new run has already made its own.
-
-    Raises:
-        TrainingError: a file cannot be removed.
-    """
+    """Remove a run and its model, but no file that a run does not write."""
+    # The encoded corpora stay, because the new run has already made its own.
     config, removed = folder / "config.json", folder / REMOVED_CONFIG
     try:
         # First, so that no half-removed run looks complete. Its new name shows, if this function
@@ -362,16 +327,7 @@ def provenance(
     reports: Sequence[Mapping[str, Any]],
     processes: int = 1,
 ) -> dict[str, Any]:
-    """The facts that are written beside the weights.
-
-    Args:
-        seed: of the run.
-        device: that it trains on.
-        precision: `float32` or `bf16`.
-        data: for each part (train, validation, test) the content hash of each file.
-        reports: of the data.
-        processes: that train together.
-    """
+    """The facts that are written beside the weights."""
     return {
         "clearhead": __version__,
         "torch": torch.__version__,

@@ -98,11 +98,9 @@ class Updater:
         self.split_from = 0
 
     def connect(self) -> None:
-        """Join the models of all processes, before the state of the run is read.
-
-        With DDP they get the weights of rank 0. With FSDP all must have the same weights already,
-        and each keeps a part of them.
-        """
+        """Join the models of all processes, before the state of the run is read."""
+        # With DDP they get the weights of rank 0. With FSDP all must have the same weights already,
+        # and each keeps a part of them.
         if self.ranks == ALONE:
             return
         if self.config.parallel == "ddp":
@@ -154,15 +152,10 @@ class Updater:
         return norm
 
     def try_batch(self, batch: Any) -> None:
-        """Compute the gradient of a batch and forget it, to find out whether it fits into memory.
-
-        Neither the weights nor the state of the random numbers change. A batch that does not fit
-        is split, as in a step. Several processes then split all batches that are larger than the
-        parts that fit, because the last part of a step cannot be made again.
-
-        Raises:
-            torch.OutOfMemoryError: the memory of the GPU is too small for one example.
-        """
+        """Compute the gradient of a batch and forget it, to see whether it fits into memory."""
+        # Neither the weights nor the state of the random numbers change. A batch that does not fit
+        # is split, as in a step. Several processes then split all batches that are larger than the
+        # parts that fit, because the last part of a step cannot be made again.
         held: list[torch.Tensor] = []
         if not self.optimizer.state:  # which its first update allocates
             copies = 2 if self.config.optimizer.kind == "adam" else 1
@@ -234,13 +227,8 @@ class Updater:
         return [batch] if len(halves) == 1 else [p for half in halves for p in self._parts(half)]
 
     def update(self, number: int, units: float) -> tuple[float, float]:
-        """Update the weights from gradients that are sums over `units`, and clear the gradients.
-
-        A gradient that is not finite changes nothing.
-
-        Returns:
-            The norm of the mean gradient before clipping, and the learning rate.
-        """
+        """Update the weights from gradients that are sums over `units`, and clear the gradients."""
+        # A gradient that is not finite changes nothing.
         gradients = [own_part(p.grad) for p in self.model.parameters() if p.grad is not None]
         # This waits for the device: the norm decides the scale and whether to update.
         norm = self._norm(gradients) / units
@@ -281,11 +269,9 @@ class Updater:
 
 
 def shard(model: nn.Module, device_type: str, processes: int) -> None:
-    """Leave each process a part of every parameter (PyTorch's FSDP2).
-
-    A layer is gathered when it is computed, so only one or two are complete at a time, besides the
-    embeddings and the output layer.
-    """
+    """Leave each process a part of every parameter (PyTorch's FSDP2)."""
+    # A layer is gathered when it is computed, so only one or two are complete at a time, besides
+    # the embeddings and the output layer.
     mesh = init_device_mesh(device_type, (processes,))
     for layer in layers_of(model):
         fully_shard(layer, mesh=mesh)
@@ -299,10 +285,8 @@ def layers_of(model: nn.Module) -> list[nn.Module]:
 
 
 def _read(losses: Sequence[Loss]) -> tuple[list[float], list[float]]:
-    """What is minimised and the plain loss of each batch.
-
-    This waits for the device, which the update would do otherwise.
-    """
+    """What is minimised and the plain loss of each batch."""
+    # This waits for the device, which the update would do otherwise.
     if not losses:
         return [], []
     both = torch.stack([each for loss in losses for each in (loss.total, loss.plain)]).tolist()
@@ -312,10 +296,8 @@ def _read(losses: Sequence[Loss]) -> tuple[list[float], list[float]]:
 def make_optimizer(
     model: nn.Module, config: OptimizerConfig, fine_tuning: FineTuningConfig
 ) -> torch.optim.Optimizer:
-    """The optimizer of the parameters that are trained.
-
-    Each step sets the learning rate of a group: that of the schedule, times the group's `factor`.
-    """
+    """The optimizer of the parameters that are trained."""
+    # Each step sets the learning rate of a group: that of the schedule, times the group's `factor`.
     groups = parameter_groups(model, fine_tuning)
     if config.kind == "sgd":
         return torch.optim.SGD(

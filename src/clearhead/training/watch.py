@@ -150,13 +150,7 @@ class PaceWatch:
 
 
 def _warning(slower: float, waiting: float, cores: float) -> str:
-    """The warning for people.
-
-    Args:
-        slower: how many times as long as the fastest steps those of now take.
-        waiting: seconds that the threads wait for a core, in each second.
-        cores: seconds of CPU time in each second.
-    """
+    """The warning for people."""
     parts = []
     if slower >= SLOWER:
         parts.append(f"steps take {slower:.0f} times as long as the fastest of this run")
