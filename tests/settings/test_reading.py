@@ -10,7 +10,6 @@ import os
 import pickle
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +156,6 @@ def test_a_convolution_has_one_width_or_several(value: Any, widths: tuple[int, .
         ("search.beamsize", "search.beam_size"),
         ("tokenizer.vocabulary", "tokenizer.max_vocabulary"),
         ("model.siz", "model.size"),
-        ("classifier.encoder_from", "start_from"),
         # The right name at the wrong place.
         ("max_steps", "training.max_steps"),
         ("size", "model.size"),
@@ -808,46 +806,6 @@ def test_toml_beyond_the_limits_of_python_is_an_error_of_the_file(
     assert caught.value.where == str(tmp_path / "my-run.toml")
     with pytest.raises(ConfigError):
         read_config(written(tmp_path, RUN), [f"seed={value}"])
-
-
-DOTS = ".".join("a" * 60)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        f"{DOTS} = 1",
-        f"[{DOTS}]",
-        f"[[ {DOTS.replace('.', ' . ')} ]]",
-        f"x = {{ y = 1, {DOTS} = 2 }}",
-        DOTS.replace("a", '"a"') + " = 1",
-        "x = [\"\"\"a\\\"\"\"\"\", 'b', '''c'''''] # \"\n" + DOTS.replace("a", "'a'") + " = 1",
-    ],
-)
-def test_a_key_of_many_parts_is_refused_before_the_parser_reads_it(
-    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = written(tmp_path, content)
-    tomllib.loads(content)
-    monkeypatch.setattr("tomllib.loads", lambda text: pytest.fail("it was parsed"))
-    with pytest.raises(ConfigError):
-        read_config(path)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        f'"{DOTS}"',
-        f"'{DOTS}'",
-        f'"\\"{DOTS}\\\\"',
-        f"'\\' # '{DOTS}",
-        f'"""\n""{DOTS}\\"""{DOTS}""\n"""""',
-        f"'''\n''{DOTS}\\\n{DOTS}''''' # {DOTS}",
-    ],
-)
-def test_strings_and_comments_may_have_any_number_of_dots(tmp_path: Path, value: str) -> None:
-    text = f"# {DOTS}\nfolder = {value}\n"
-    assert read_config(written(tmp_path, text)).folder == tomllib.loads(text)["folder"]
 
 
 @pytest.mark.parametrize("is_folder", [False, True])

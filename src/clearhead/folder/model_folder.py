@@ -264,7 +264,7 @@ def _config_in(tree: dict[str, Any], path: Path) -> RunConfig:
         if not isinstance(settings, dict):
             raise ConfigError("it has no settings")
         return config_from(settings, where=str(path / CONFIG))
-    except ConfigError as error:
+    except (ConfigError, RecursionError) as error:
         raise ModelFolderError(
             "the configuration is damaged, or of another version of clearhead",
             where=path,

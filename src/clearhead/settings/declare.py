@@ -6,16 +6,18 @@ are generated from these declarations.
 """
 
 import dataclasses
+import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
-from functools import reduce
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Literal,
     Union,
     get_args,
@@ -25,7 +27,7 @@ from typing import (
 
 from pydantic import ConfigDict, ValidationError
 
-from clearhead.errors import ConfigError
+from clearhead.errors import ConfigError, meant, nearest
 
 # Building a schema takes far longer than importing a module, so it waits for the first instance.
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
@@ -43,13 +45,13 @@ class _Checked(type):
             try:
                 return super().__call__(*arguments, **named)
             except ValidationError as error:
-                from clearhead.settings.reading import section_error
-
                 raise section_error(error, cls) from None
 
 
 class Section(metaclass=_Checked):
-    """The base of the sections of settings."""
+    """The base of the sections of settings; `whole` is the class with all of them."""
+
+    whole: ClassVar[type]
 
 
 class Runs(Flag):
@@ -227,7 +229,7 @@ def as_toml(value: Any) -> str:
 
 def value_at(config: Any, path: str) -> Any:
     """The value of a setting, by its dotted path."""
-    return reduce(getattr, path.split("."), config)
+    return functools.reduce(getattr, path.split("."), config)
 
 
 def reject_without_effect(config: Any, overrides: Sequence[str] = ()) -> None:
@@ -276,3 +278,130 @@ def _changed(config: Any) -> list[Setting]:
             if value_at(config, each.path) not in (default, *declared.also_default):
                 changed.append(each)
     return changed
+
+
+# Errors in values
+
+TYPES = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "a string",
+    "string_unicode": "a string of characters of Unicode",
+    "invalid_key": "a setting with a name",
+    "tuple_type": "a list",
+    "dataclass_type": "a table of settings",
+    "model_attributes_type": "a table of settings",
+}
+"""What is expected, by the type of pydantic's error."""
+
+UNQUOTED = {
+    "int_type": r"-?[\d_]+",
+    "float_type": r"-?\d+(\.\d+)?(e-?\d+)?",
+    "bool_type": "true|false",
+}
+"""The form of a value that would be right without quotation marks, by the type of the error."""
+
+
+def section_error(error: ValidationError, checked: type) -> ConfigError:
+    """The first of pydantic's errors, unknown settings before all others, as one of ours."""
+    where, section = checked.__name__, _section_of(checked)
+    errors = error.errors(include_url=False)
+    first = min(errors, key=lambda each: each["type"] != "unexpected_keyword_argument")
+    path, tag = _path((*section, *first["loc"]))
+    kind, context, got = first["type"], first.get("ctx", {}), first["input"]
+    if kind == "unexpected_keyword_argument":
+        what, todo = f"{path}: there is no such setting", _suggestion(path, tag, bool(section))
+        if path == "model.size":  # a setting of files, which stands for several
+            todo = f"make a model of this size: ModelConfig.of_size({first['input']!r:.100})"
+        return ConfigError(what, where=where, setting=path, todo=todo)
+    if isinstance(wrong := context.get("error"), WrongSettingError):
+        about = ".".join(filter(None, (path, wrong.setting)))
+        what = f"{about}{'' if wrong.setting else ':'} {wrong.problem}"
+        return ConfigError(what, where=where, setting=about, todo=wrong.todo)
+    if kind.startswith("union_tag"):
+        path, got = f"{path}.kind", got.get("kind") if isinstance(got, Mapping) else got
+    # The path of an item of a list is that of the list and a number.
+    setting = _known().get(path) or _known().get(path.rpartition(".")[0])
+    expected, todo = TYPES.get(kind), None
+    if setting and (kind == "literal_error" or kind.startswith("union_tag")):
+        words = [c if isinstance(c, str) else json.dumps(c) for c in setting.choices]
+        expected = f"one of {', '.join(words)}"
+        todo = meant(path, got, [c for c in setting.choices if isinstance(c, str)])
+    elif passed := {name: bound for name, bound in context.items() if name in BOUNDS}:
+        expected = in_words((setting and setting.declaration.bounds) or passed)
+    elif setting and kind in ("tuple_type", "dataclass_type", "model_attributes_type"):
+        also = setting.declaration.also
+        expected = f"a {also} or {expected}" if also else expected
+        todo = _in_place_of(setting, got)
+    elif kind in UNQUOTED and isinstance(got, str) and re.fullmatch(UNQUOTED[kind], got):
+        todo = f"write it without quotation marks: {path} = {got}"
+    problem = f"must be {expected}" if expected else f"is wrong ({first['msg']})"
+    got = text if len(text := repr(got)) <= 100 else f"{text[:97]}..."
+    what = f"{path or 'the configuration'} {problem}; got {got}"
+    return ConfigError(what, where=where, setting=path, todo=todo)
+
+
+def _section_of(kind: Any) -> tuple[str, ...]:
+    """The location of the section of a class; empty for a whole run."""
+    for each in _known().values():
+        if found := next((s for s in each.sections if issubclass(kind, s)), None):
+            tag = (found.kind,) if len(each.sections) > 1 else ()
+            return (*each.path.split("."), *tag)
+    return ()
+
+
+def _in_place_of(setting: Setting, got: Any) -> str | None:
+    """What to do about a single value where a list or a table is expected."""
+    path = setting.path
+    if not setting.sections:
+        if unwrapped(setting.annotation)[0] is int:
+            return f"e.g. {path} = [3, 4, 5]"
+        items = got.split(",") if isinstance(got, str) else [*setting.choices[:1]] or ["NAME"]
+        value = json.dumps(items, ensure_ascii=False)
+        return f"write a list: {path} = {value} (option: --set '{path}={value}')"
+    for name in ("size", "kind"):  # the settings that choose between tables
+        if chooses := _known().get(f"{path}.{name}"):
+            choices = chooses.choices
+            return (
+                meant(chooses.path, got, choices)
+                or f"{chooses.path} is one of {', '.join(choices)}"
+            )
+    return f"e.g. {path} = 0.1" if setting.declaration.also else None
+
+
+def _path(location: Iterable[int | str]) -> tuple[str, str]:
+    """The dotted path of a location, and the kind of section that pydantic names within it."""
+    names: list[str] = []
+    tag = ""
+    for part in location:
+        around = _known().get(".".join(names))
+        if around and len(around.sections) > 1 and not tag:
+            tag = str(part)
+        else:
+            names.append(str(part))
+    return ".".join(names), tag
+
+
+def _suggestion(path: str, tag: str, only_here: bool) -> str:
+    """What may have been meant by an unknown setting, in a section of the kind `tag` if any."""
+    section, _, name = path.rpartition(".")
+    around = _known().get(section)
+    sections = around.sections if around else (Section.whole,)
+    elsewhere = [known for known in _known() if known.rpartition(".")[2] == name]
+    if tag:  # settings of other kinds, and of other sections, are of no use here
+        sections = [each for each in sections if each.kind == tag]
+    elif elsewhere and not only_here:
+        elsewhere.sort(key=lambda known: not known.startswith(f"{section}."))
+        return f"did you mean {' or '.join(elsewhere)}?"
+    here = [s.path for each in sections for s in settings_of(each) if "." not in s.path]
+    if close := nearest(name, here):
+        return f"did you mean {f'{section}.{close}'.lstrip('.')}?"
+    return f"the settings here are {', '.join(here)}"
+
+
+@functools.cache
+def _known() -> dict[str, Setting]:
+    """All settings by dotted path, sections included."""
+    return {each.path: each for each in settings_of(Section.whole)}

@@ -219,3 +219,6 @@ class RunConfig(Section):
         if self.task == "classification":
             return "loss" if self.classifier.multi_label else "accuracy"
         return "bleu"
+
+
+Section.whole = RunConfig
