@@ -11,7 +11,6 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,9 +33,6 @@ OTHER_NAMES = {"gpu": "cuda"}
 
 LONGEST_PART = 4_000
 """The most characters of a part of an error that are shown: a value in it may be a whole file."""
-
-COMPARED, LONGEST_COMPARED = 10_000, 200
-"""How many choices are compared with a wrong word, and how many characters they have at most."""
 
 
 class ClearheadError(Exception):
@@ -190,13 +186,11 @@ def type_of(value: object) -> str:
 
 def nearest(word: object, choices: Iterable[str]) -> str | None:
     """The choice that is most similar to the word, in any case; None if none is similar."""
-    # Very long words and choices are not compared, and of the choices only the first 10,000.
     import difflib
 
-    if not isinstance(word, str) or len(word) > LONGEST_COMPARED:
+    if not isinstance(word, str):
         return None
-    compared = (each for each in islice(choices, COMPARED) if len(each) <= LONGEST_COMPARED)
-    by_lower = {choice.lower(): choice for choice in compared}
+    by_lower = {choice.lower(): choice for choice in choices}
     likely = OTHER_NAMES.get(word.lower(), word.lower())
     close = difflib.get_close_matches(likely, by_lower, n=1, cutoff=0.5)
     return by_lower[close[0]] if close else None
