@@ -35,7 +35,7 @@ CHILD = (
     "import sys; sys.path.insert(0, sys.argv.pop(1));"
     "from fake_translator import Backwards; from clearhead import cli;"
     "from clearhead.api import loading;"
-    "loading.load_translator = lambda folder, **choices: Backwards();"
+    "loading.load_translator = lambda *_, **__: Backwards();"
     "sys.argv = ['clearhead', 'translate', 'm', *sys.argv[1:]]; cli.main()"
 )
 
@@ -43,7 +43,7 @@ CHILD = (
 @pytest.fixture
 def translator(monkeypatch: pytest.MonkeyPatch) -> Backwards:
     fake = Backwards()
-    monkeypatch.setattr(loading, "load_translator", lambda folder, **choices: fake)
+    monkeypatch.setattr(loading, "load_translator", lambda *_, **__: fake)
     return fake
 
 
@@ -65,7 +65,7 @@ LINES = st.lists(st.text(st.characters(exclude_characters="\n\r\0", exclude_cate
 @given(lines=LINES, ending=st.sampled_from(["\n", "\r\n"]))
 def test_each_line_gives_one_line_whatever_is_in_it(lines: list[str], ending: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loading, "load_translator", lambda folder, **choices: Backwards())
+        patch.setattr(loading, "load_translator", lambda *_, **__: Backwards())
         stdin = "".join(line + ending for line in lines).encode()
         _, out, _ = run("translate", "m", stdin=stdin)
     expected = [" ".join(reversed(line.removeprefix("\ufeff").split())) for line in lines[:1]]

@@ -24,7 +24,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clearhead.cli.options import add_shared, loaded_classifier, positive, reject_unused
+from clearhead.cli.failures import warnings_printed
+from clearhead.cli.options import add_shared, load_options, positive, reject_unused
 from clearhead.cli.streams import (
     NOUNS,
     STANDARD,
@@ -70,7 +71,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Classify the input line by line, or sequence by sequence."""
-    classifier = loaded_classifier(args.folder, args)
+    from clearhead.api.loading import load_classifier
+
+    with warnings_printed():
+        classifier = load_classifier(args.folder, load_options(args))
     kind = classifier.config.input
     if kind == "features":
         reject_unused({"--normalise": args.normalise}, "features")

@@ -42,8 +42,7 @@ from clearhead.cli.options import (
     changed_search,
     column,
     given_search,
-    loaded_classifier,
-    loaded_translator,
+    load_options,
     option,
     reject_unused,
     search_settings,
@@ -163,6 +162,7 @@ def _check_output(args: Namespace) -> None:
 def _evaluate_translators(
     args: Namespace, configs: Mapping[str, RunConfig], models: Mapping[str, ModelFolder]
 ) -> Report[TranslatorScores]:
+    from clearhead.api.loading import load_translator
     from clearhead.data.judging.text_style import target_style
     from clearhead.evaluation.evaluate import evaluate_translators
 
@@ -175,7 +175,7 @@ def _evaluate_translators(
     references = list(sentence_lines(files[1], "references"))
 
     def translate(name: str) -> list[str]:
-        translator = loaded_translator(name, args, scores=False)
+        translator = load_translator(name, load_options(args, scores=False))
         search = changed_search(translator.search, {**given_search(args), "n_best": 1})
         compute = translating(translator, search, args)
         lines = (Line(text, "") for text in sources)
@@ -205,7 +205,7 @@ def _evaluate_classifiers(
     options = {"--source": args.source, "--reference": args.reference, "--tokenize": args.tokenize}
     options |= {"--lowercase": args.lowercase, "--no-lowercase": args.lowercase is False}
     options |= {f"--engine {args.engine}": args.engine != "auto"}
-    options |= {"--compute-type": args.compute_type}
+    options |= {"--compute-type": args.compute_type or None}
     options |= {"--sample": args.sample}
     options |= {option(each.path): getattr(args, each.path) for each in search_settings()}
     reject_unused(options, "classifiers", "leave it out; use --data test.tsv")
@@ -241,8 +241,10 @@ def _required(file: str | None, name: str) -> str:
 def _probabilities(args: Namespace, name: str, examples: Sequence[Labelled]) -> np.ndarray:
     """The probability of each label, (examples, labels)."""
     from clearhead.api.classifier import is_empty
+    from clearhead.api.loading import load_classifier
 
-    classifier = loaded_classifier(name, args)
+    with warnings_printed():
+        classifier = load_classifier(name, load_options(args))
     # `classify` gives them no label, but each example must count in the scores.
     empty = [example.place for example in examples if is_empty(example)]
     if empty:

@@ -1,4 +1,4 @@
-"""Options that several commands have, and the model and the search that they choose."""
+"""Options that several commands have, and how they load a model and search."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.cli.failures import warnings_printed
 from clearhead.errors import ConfigError, SearchError
 
 if TYPE_CHECKING:
-    from clearhead.api.classifier import Classifier
-    from clearhead.api.translator import Translator
+    from clearhead.api.loading import LoadOptions
     from clearhead.settings import SearchConfig
     from clearhead.settings.declare import Setting
 
@@ -86,6 +84,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--compute-type": dict(
         choices=("float32", "int8", "int16", "bfloat16", "float16"),
         metavar="TYPE",
+        default="",
         help="number type of matrix products: %(choices)s; requires --engine (default: float32)",
     ),
     "--ablate": dict(
@@ -189,32 +188,9 @@ def changed_search(default: SearchConfig, given: Mapping[str, Any]) -> SearchCon
         raise
 
 
-def loaded_translator(folder: str | Path, args: Namespace, scores: bool) -> Translator:
-    """Load a translator as the options choose, and print warnings, e.g. of a stale export."""
-    from clearhead.api import loading
+def load_options(args: Namespace, **choices: Any) -> LoadOptions:
+    """How the options of a command load its models; `choices` are further fields."""
+    from clearhead.api.loading import LoadOptions
 
-    with warnings_printed():
-        return loading.load_translator(
-            folder,
-            device=args.device,
-            threads=args.threads,
-            engine=args.engine,
-            compute_type=args.compute_type or "",
-            scores=scores,
-            ablate=args.ablate,
-            ablate_by=args.ablate_by,
-        )
-
-
-def loaded_classifier(folder: str | Path, args: Namespace) -> Classifier:
-    """Load a classifier as the options choose, and print warnings."""
-    from clearhead.api import loading
-
-    with warnings_printed():
-        return loading.load_classifier(
-            folder,
-            device=args.device,
-            threads=args.threads,
-            ablate=args.ablate,
-            ablate_by=args.ablate_by,
-        )
+    names = "device", "threads", "engine", "compute_type", "ablate", "ablate_by"
+    return LoadOptions(**{name: getattr(args, name) for name in names if name in args}, **choices)

@@ -41,12 +41,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from clearhead.cli.failures import warnings_printed
 from clearhead.cli.options import (
     add_search,
     add_shared,
     changed_search,
     given_search,
-    loaded_translator,
+    load_options,
 )
 from clearhead.cli.streams import (
     STANDARD,
@@ -114,6 +115,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Translate the input line by line."""
+    from clearhead.api.loading import load_translator
+
     if args.input_file == args.prefix_file == STANDARD:
         raise DataError("input and prefixes cannot both come from the standard input")
     with (
@@ -125,7 +128,9 @@ def run(args: Namespace) -> None:
             sentence_lines(args.input_file),
             None if args.prefix_file is None else input_lines(args.prefix_file),
         )
-        translator = loaded_translator(args.folder, args, scores=args.scores or args.json_lines)
+        options = load_options(args, scores=args.scores or args.json_lines)
+        with warnings_printed():
+            translator = load_translator(args.folder, options)
         n_best = {} if args.n_best is None else {"n_best": args.n_best}
         search = changed_search(translator.search, given_search(args) | n_best)
         form = _format(args.json_lines, args.scores, search.n_best, translator.target_tokenizer)
