@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import warnings_printed
-from clearhead.cli.options import add_shared, load_options, positive, reject_unused
+from clearhead.cli.options import add_shared, load_options, positive, reject_unfit
 from clearhead.cli.streams import (
     NOUNS,
     STANDARD,
@@ -75,9 +75,8 @@ def run(args: Namespace) -> None:
 
     with warnings_printed():
         classifier = load_classifier(args.folder, load_options(args))
-    kind = classifier.config.input
-    if kind == "features":
-        reject_unused({"--normalise": args.normalise}, "features")
+    reject_unfit(args, classifier.config)
+    if classifier.config.input == "features":
         reject_standard_input(args.input_file)
 
     def classify(
@@ -96,7 +95,8 @@ def run(args: Namespace) -> None:
         inputs, total = _read(classifier, args.input_file, args.text_column)
         form = _as_json if args.json_lines else _as_text
         compute = shared_out(classify, ranks)
-        write_results(args, output, inputs, total, NOUNS[kind], compute, form)
+        noun = NOUNS[classifier.config.input]
+        write_results(args, output, inputs, total, noun, compute, form)
 
 
 def _read(
@@ -106,7 +106,6 @@ def _read(
     if classifier.config.input == "text":
         texts, total = texts_to_classify(classifier, path, text_column)
         return ((text, text) for text in texts), total
-    reject_unused({"--text-column": text_column}, "features")
     from clearhead.data.reading.feature_sequences import read_feature_sequences
 
     label_column = str(classifier.config.data.label_column)

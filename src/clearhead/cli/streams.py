@@ -8,7 +8,6 @@ import select
 import shlex
 import sys
 import time
-import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,7 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar, cast
 
-from clearhead.cli.failures import INTERRUPTED, WarningPrinter, print_message
+from clearhead.cli.failures import INTERRUPTED, print_message, warnings_printed
 from clearhead.cli.prompt import is_typed, typed_lines
 from clearhead.errors import DataError, reason, what_helps
 from clearhead.terminal import printable, unfiltered
@@ -235,25 +234,16 @@ def in_blocks(
         items: tuples that begin with a text; read one block at a time.
         compute: (block, offset, progress) -> results of the block; `offset` is the number of items
             before it, and `progress` is called with the number of finished items of the block.
-            Warnings are printed.
         counter: shows the number of finished items.
         size: maximum number of items in a block (default: `BLOCK_LINES`).
         pauses: whether the next item has to be waited for; a block then ends.
     """
     done = 0
-    printer = WarningPrinter()
     for block in blocks(items, size or BLOCK_LINES, pauses):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            results = compute(block, done, lambda count, before=done: counter.show(before + count))
-        if caught:
-            counter.clear()
-        for warning in caught:
-            printer.show(warning.message)
+        results = compute(block, done, lambda count, before=done: counter.show(before + count))
         done += len(block)
         counter.show(done)
         yield from zip(block, results, strict=True)
-    printer.end()
 
 
 def blocks(
@@ -297,7 +287,8 @@ def write_results(
         print_message(f"type a {noun} and press Enter; Ctrl-D ends")
     # In a terminal the counter would disturb the output, or what is being typed.
     visible = not typed and not (args.output_file == STANDARD and output.isatty())
-    with Counter(sys.stderr, total, f"{noun}s", visible) as counter:
+    counter = Counter(sys.stderr, total, f"{noun}s", visible)
+    with counter, warnings_printed(counter.clear):
         # A user who types waits for each result.
         pauses = functools.partial(input_pauses, args.input_file)
         results = in_blocks(items, compute, counter, 1 if typed else None, pauses)

@@ -45,8 +45,7 @@ from clearhead.cli.failures import warnings_printed
 from clearhead.cli.options import (
     add_search,
     add_shared,
-    changed_search,
-    given_search,
+    chosen_search,
     load_options,
 )
 from clearhead.cli.streams import (
@@ -132,7 +131,7 @@ def run(args: Namespace) -> None:
         with warnings_printed():
             translator = load_translator(args.folder, options)
         n_best = {} if args.n_best is None else {"n_best": args.n_best}
-        search = changed_search(translator.search, given_search(args) | n_best)
+        search = chosen_search(args, translator.search, **n_best)
         form = _format(args.json_lines, args.scores, search.n_best, translator.target_tokenizer)
         translate = shared_out(translating(translator, search, args, "return"), ranks)
         failed: list[ClearheadError] = []
