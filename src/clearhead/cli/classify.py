@@ -30,10 +30,8 @@ from clearhead.cli.streams import (
     NOUNS,
     STANDARD,
     ReportDone,
-    opened_output,
     reject_standard_input,
-    shared,
-    shared_out,
+    shared_input,
     write_results,
 )
 from clearhead.cli.texts import texts_to_classify
@@ -73,30 +71,27 @@ def run(args: Namespace) -> None:
     """Classify the input line by line, or sequence by sequence."""
     from clearhead.api.loading import load_classifier
 
-    with warnings_printed():
-        classifier = load_classifier(args.folder, load_options(args))
-    reject_unfit(args, classifier.config)
-    if classifier.config.input == "features":
-        reject_standard_input(args.input_file)
+    with shared_input(args.input_file) as ranks:
+        with warnings_printed():
+            classifier = load_classifier(args.folder, load_options(args))
+        reject_unfit(args, classifier.config)
 
-    def classify(
-        block: Sequence[tuple[str, Any]], before: int, progress: ReportDone
-    ) -> list[list[Prediction]]:
-        return classifier.classify(
-            [content for _, content in block],
-            top=args.top,
-            normalise=args.normalise,
-            batch_size=args.batch_size,
-            offset=before,
-            progress=progress,
-        )
+        def classify(
+            block: Sequence[tuple[str, Any]], before: int, progress: ReportDone
+        ) -> list[list[Prediction]]:
+            return classifier.classify(
+                [content for _, content in block],
+                top=args.top,
+                normalise=args.normalise,
+                batch_size=args.batch_size,
+                offset=before,
+                progress=progress,
+            )
 
-    with shared(args) as ranks, opened_output(args.output_file, (args.input_file,)) as output:
         inputs, total = _read(classifier, args.input_file, args.text_column)
         form = _as_json if args.json_lines else _as_text
-        compute = shared_out(classify, ranks)
         noun = NOUNS[classifier.config.input]
-        write_results(args, output, inputs, total, noun, compute, form)
+        write_results(args, ranks, inputs, total, noun, classify, form)
 
 
 def _read(
@@ -106,6 +101,7 @@ def _read(
     if classifier.config.input == "text":
         texts, total = texts_to_classify(classifier, path, text_column)
         return ((text, text) for text in texts), total
+    reject_standard_input(path)
     from clearhead.data.reading.feature_sequences import read_feature_sequences
 
     label_column = str(classifier.config.data.label_column)

@@ -46,10 +46,12 @@ from clearhead.cli.options import (
     reject_unfit,
 )
 from clearhead.cli.streams import (
+    BLOCK_LINES,
     NOUNS,
     STANDARD,
     Counter,
     Line,
+    blocks,
     in_blocks,
     reject_inputs,
     sentence_lines,
@@ -181,7 +183,7 @@ def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
         translator = load_translator(name, load_options(args, scores=False))
         search = chosen_search(args, translator.search, n_best=1)
         compute = translating(translator, search, args)
-        lines = (Line(text, "") for text in sources)
+        lines = blocks((Line(text, "") for text in sources), BLOCK_LINES)
         counter = Counter(sys.stderr, len(sources), "sentences")
         with counter, warnings_printed(counter.clear):
             return [text_in_line(best) for _, (best, *_) in in_blocks(lines, compute, counter)]
