@@ -17,9 +17,9 @@ SOURCE = Path(clearhead.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
-    *("terminal", "errors", "ranks", "sharding", "device", "settings", "tokenizer", "folder"),
-    *("data", "model", "losses", "training", "decoding", "evaluation", "tasks", "inspect"),
-    *("formats", "api", "__init__", "cli", "__main__"),
+    *("version", "terminal", "errors", "ranks", "sharding", "device", "settings", "tokenizer"),
+    *("folder", "data", "model", "losses", "training", "decoding", "evaluation", "tasks"),
+    *("inspect", "formats", "api", "__init__", "cli", "__main__"),
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""
 
@@ -53,7 +53,7 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             first, _, rest = name.partition(".")
-            if first == "clearhead" and rest != "__version__":
+            if first == "clearhead":
                 yield getattr(node, "lineno", 0), longest_module(rest)
 
 

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from clearhead import api
-from clearhead.api.preparation import prepare
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.logits import best_tokens, log_normaliser
@@ -42,7 +41,7 @@ from clearhead.training.step import Updater, make_optimizer
 from model_folders import write_models
 from several_processes import Exchanging, group_of_one
 from small_models import SOURCE_VOCABULARY, TARGET_VOCABULARY, random_model, small_config
-from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
+from small_runs import Watcher, assert_same, feature_run, final_state, prepared, small_run, text_run
 from small_translators import SOURCE, TARGET, random_classifier
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no GPU here")
@@ -89,7 +88,7 @@ def weights(config: RunConfig) -> Tensor:
 
 def first_weights(config: RunConfig, folder: Path) -> Tensor:
     """The same before training."""
-    parameters = parameters_of(prepare(config, None, folder, ()).build_model())
+    parameters = parameters_of(prepared(config, folder).build_model())
     return torch.cat([parameters[name].flatten() for name in sorted(parameters)])
 
 
@@ -163,7 +162,7 @@ def test_a_dropped_relu_on_a_gpu_scales_what_it_keeps_and_passes_the_gradient_th
 def test_the_state_of_a_run_comes_back_to_a_gpu_with_all_its_bits(tmp_path: Path) -> None:
     config = small_run(tmp_path, device=GPU, max_steps=2, validate_every=2)
     api.train(config)
-    model = prepare(config, None, tmp_path / "corpus", ()).build_model().to(GPU)
+    model = prepared(config, tmp_path / "corpus").build_model().to(GPU)
     optimizer = make_optimizer(model, config.training.optimizer, config.training.fine_tuning)
     state = Keeper(Path(config.folder), 1, {}).read_state(model, optimizer)
     assert state is not None
@@ -190,13 +189,13 @@ def test_the_engines_for_several_processes_train_as_without(
     """The same steps, and a training state that goes on without the engine."""
     config = smooth_run(small_run(tmp_path), "one", GPU, precision=precision)
     training = dataclasses.replace(config.training, parallel=parallel)
-    prepared = prepare(config, None, tmp_path / "corpus", ())
-    batches = list(prepared.task.batches(0, 0))
+    ready = prepared(config, tmp_path / "corpus")
+    batches = list(ready.task.batches(0, 0))
     found: list[Tensor] = []
     for ranks in (ALONE, Exchanging()):
         torch.manual_seed(1)
-        model = prepared.build_model().to(GPU)
-        updater = Updater(prepared.task, model, training, 1, config.model.d_model, 4, ranks)
+        model = ready.build_model().to(GPU)
+        updater = Updater(ready.task, model, training, 1, config.model.d_model, 4, ranks)
         updater.connect()
         assert updater.is_sharded == (parallel == "fsdp" and ranks is not ALONE)
         for number in (1, 2, 3):
@@ -204,7 +203,7 @@ def test_the_engines_for_several_processes_train_as_without(
         state = State(step=3)
         keeper = Keeper(tmp_path / type(ranks).__name__, 1, {"clearhead": "test"})
         keeper.write_state(model, updater.optimizer, state)
-        plain = prepared.build_model().to(GPU)
+        plain = ready.build_model().to(GPU)
         optimizer = make_optimizer(plain, training.optimizer, training.fine_tuning)
         assert keeper.read_state(plain, optimizer) is not None
         trained = [whole(each).flatten() for each in parameters_of(model).values()]

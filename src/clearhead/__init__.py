@@ -11,10 +11,12 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from clearhead.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier, Prediction
     from clearhead.api.exporting import export_model
-    from clearhead.api.loading import load
+    from clearhead.api.loading import LoadOptions, load
     from clearhead.api.text_classifier import TextClassifier
     from clearhead.api.training import dry_run, train
     from clearhead.api.translator import Translator
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from clearhead.training.dry_run import DryRun
     from clearhead.training.events import RunEnded
 
-__version__ = "0.1.0"
-
 PROCESS = os.getpid()
 """The process that has imported clearhead; one that is forked from it has another id."""
 
@@ -43,6 +43,7 @@ _WHERE = {
     "DryRun": "training.dry_run",
     "Explanation": "inspect.explanation",
     "Hypothesis": "decoding.engine",
+    "LoadOptions": "api.loading",
     "ModelConfig": "settings",
     "Prediction": "api.classifier",
     "Record": "inspect.record",
@@ -70,6 +71,7 @@ __all__ = [
     "DryRun",
     "Explanation",
     "Hypothesis",
+    "LoadOptions",
     "ModelConfig",
     "Prediction",
     "Record",

@@ -345,10 +345,10 @@ def test_with_an_export_the_command_translates_without_torch(
         "api.loading",
         "decoding.engine",
         "device",
-        "ctranslate2.engine",
-        "ctranslate2.export",
+        "formats.ctranslate2.engine",
+        "formats.ctranslate2.export",
         "api.exporting",
-        "onnx.export",
+        "formats.onnx.export",
     ],
 )
 def test_importing_what_chooses_an_engine_loads_neither_torch_nor_ctranslate2(module: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.api.preparation import EncodingProgress, prepare
+from clearhead.api.preparation import EncodingProgress
 from clearhead.data import corpus as writer
 from clearhead.data.preparation import learn_tokenizers
 from clearhead.data.reading import parts as parts_module
@@ -22,9 +22,9 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.settings import DataConfig, ModelConfig, RunConfig, TokenizerConfig
 from clearhead.tokenizer import WordTokenizer
 from clearhead.training.display import INTERVAL_S
-from clearhead.training.events import Note, RunStarted
+from clearhead.training.events import Note, RunStarted, notify
 from run_events import Clock
-from small_runs import Watcher, small_run, write_tsv
+from small_runs import Watcher, prepared, small_run, write_tsv
 
 
 @given(st.lists(st.floats(0, 3 * INTERVAL_S), max_size=50))
@@ -32,7 +32,7 @@ def test_the_progress_of_encoding_is_noted_once_an_interval_and_at_its_end(
     waits: list[float],
 ) -> None:
     clock, watcher = Clock(), Watcher()
-    encoding = EncodingProgress([watcher], clock)
+    encoding = EncodingProgress(lambda line: notify([watcher], Note(line)), clock)
     noted_at = 0.0
     for pairs, wait in enumerate(waits, start=1):
         clock.now += wait
@@ -53,7 +53,7 @@ def test_encoding_quickly_gives_one_note_and_reusing_a_corpus_none(
     config = small_run(tmp_path)
     for expected in (["encoded 120 pairs"], []):
         watcher = Watcher()
-        prepare(config, None, tmp_path / "corpus", (watcher,))
+        prepared(config, tmp_path / "corpus", observers=[watcher])
         notes = [event.text for event in watcher.events if isinstance(event, Note)]
         assert [text for text in notes if text.startswith("encoded")] == expected
 
@@ -92,7 +92,7 @@ def notes(watcher: Watcher) -> list[str]:
 def test_shifted_training_pairs_are_refused_before_a_vocabulary_is_learned(tmp_path: Path) -> None:
     watcher, config = Watcher(), shifted_run(tmp_path, "refuse")
     with pytest.raises(DataError) as caught:
-        prepare(config, None, tmp_path / "corpus", (watcher,))
+        prepared(config, tmp_path / "corpus", observers=[watcher])
     assert caught.value.where == str(tmp_path / "shifted.tsv")
     assert "shifted by 1 line" in caught.value.what
     assert watcher.events == []
@@ -138,7 +138,7 @@ def test_bad_held_out_files_are_rejected_before_the_training_data_are_read(
     config = dataclasses.replace(config, data=dataclasses.replace(config.data, **{part: files}))
     watcher = Watcher()
     with pytest.raises(DataError, match=r"a\.de"):
-        prepare(config, None, tmp_path / "corpus", (watcher,))
+        prepared(config, tmp_path / "corpus", observers=[watcher])
     assert read[-1] == files
     assert config.data.train not in read
     assert watcher.events == []

@@ -174,7 +174,7 @@ def test_a_missing_gpu_is_named(translator: Translator) -> None:
 
 def test_the_public_names_are_these() -> None:
     assert set(clearhead.__all__) == {
-        *("ClearheadError", "Prediction", "RunEnded", "dry_run"),
+        *("ClearheadError", "Prediction", "RunEnded", "dry_run", "LoadOptions"),
         *("Classifier", "DryRun", "Hypothesis", "ModelConfig", "RunConfig", "SearchConfig"),
         *("Record", "TextClassifier", "Tokenizer", "Translator", "record"),
         *("Report", "build_model", "export_model", "import_model", "load", "train"),

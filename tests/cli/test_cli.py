@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 
+import clearhead
 from clearhead.api import loading, training
 from clearhead.cli import COMMANDS, main, translate
 from clearhead.cli.failures import print_message
@@ -94,9 +95,7 @@ def test_only_commands_with_engines_mention_ctranslate2(command: str, mentioned:
 
 
 def test_the_version_is_printed() -> None:
-    from clearhead import __version__
-
-    assert run("--version")[:2] == (0, f"clearhead {__version__}\n")
+    assert run("--version")[:2] == (0, f"clearhead {clearhead.__version__}\n")
 
 
 RUN_COMMAND = (

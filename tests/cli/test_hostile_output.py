@@ -103,7 +103,7 @@ def assert_harmless(shown: str, texts: tuple[str, ...] = (), displays: bool = Fa
 def test_translations(
     screen: Screen, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(loading, "load_translator", lambda folder, **choices: Backwards())
+    monkeypatch.setattr(loading, "load_translator", lambda *_, **__: Backwards())
     # White space is lost where the translator reverses words.
     texts = tuple(text for text in LINES if len(text.split()) == 1)
     Path("in.txt").write_text("".join(f"{text}\n" for text in texts), newline="")
@@ -118,7 +118,7 @@ def test_translations(
 def test_in_a_pipe_a_translation_stays_as_it_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(loading, "load_translator", lambda folder, **choices: Backwards())
+    monkeypatch.setattr(loading, "load_translator", lambda *_, **__: Backwards())
     code, out, _ = run_with_pipes("translate", "m", stdin="b\x1b[31m a\n")
     assert (code, out) == (0, "a b\x1b[31m\n")
     code, _, err = run_with_pipes("translate", "m", "-i", "a\x1b[31m")

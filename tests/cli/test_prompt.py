@@ -23,7 +23,7 @@ CHILD = (
     "import sys; sys.path.insert(0, sys.argv.pop(1));"
     "from fake_translator import Backwards; from clearhead import cli;"
     "from clearhead.api import loading;"
-    "loading.load_translator = lambda folder, **choices: Backwards();"
+    "loading.load_translator = lambda *_, **__: Backwards();"
     "sys.argv = ['clearhead', 'translate', 'm', *sys.argv[1:]]; cli.main()"
 )
 WAIT_S = 60

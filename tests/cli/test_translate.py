@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from clearhead.api import loading, train
 from clearhead.cli import streams
-from clearhead.cli.options import changed_search
 from clearhead.cli.streams import Arriving, Counter, Line, blocks, with_prefixes
 from clearhead.data.reading.lines import read_stream
 from clearhead.errors import DataError, SearchError
@@ -35,7 +34,7 @@ CHILD = (
     "import sys; sys.path.insert(0, sys.argv.pop(1));"
     "from fake_translator import Backwards; from clearhead import cli;"
     "from clearhead.api import loading;"
-    "loading.load_translator = lambda folder, **choices: Backwards();"
+    "loading.load_translator = lambda *_, **__: Backwards();"
     "sys.argv = ['clearhead', 'translate', 'm', *sys.argv[1:]]; cli.main()"
 )
 
@@ -43,7 +42,7 @@ CHILD = (
 @pytest.fixture
 def translator(monkeypatch: pytest.MonkeyPatch) -> Backwards:
     fake = Backwards()
-    monkeypatch.setattr(loading, "load_translator", lambda folder, **choices: fake)
+    monkeypatch.setattr(loading, "load_translator", lambda *_, **__: fake)
     return fake
 
 
@@ -65,7 +64,7 @@ LINES = st.lists(st.text(st.characters(exclude_characters="\n\r\0", exclude_cate
 @given(lines=LINES, ending=st.sampled_from(["\n", "\r\n"]))
 def test_each_line_gives_one_line_whatever_is_in_it(lines: list[str], ending: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loading, "load_translator", lambda folder, **choices: Backwards())
+        patch.setattr(loading, "load_translator", lambda *_, **__: Backwards())
         stdin = "".join(line + ending for line in lines).encode()
         _, out, _ = run("translate", "m", stdin=stdin)
     expected = [" ".join(reversed(line.removeprefix("\ufeff").split())) for line in lines[:1]]
@@ -328,16 +327,17 @@ def test_a_search_option_that_makes_no_sense_is_rejected(
     assert translator.calls == []
 
 
-def test_a_model_that_samples_by_its_configuration_takes_sampling_options() -> None:
-    default = SearchConfig(method="sampling")
-    assert changed_search(default, {"temperature": 0.5}).temperature == 0.5
-
-
-def test_a_model_that_samples_by_its_configuration_searches_with_a_beam_that_is_named() -> None:
-    default = SearchConfig(method="sampling", temperature=0.5)
-    found = changed_search(default, {"beam_size": 3})
-    assert (found.method, found.beam_size) == ("beam", 3)
-    assert changed_search(default, {}).method == "sampling"
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [((), "sampling"), (("--temperature", "0.7"), "sampling"), (("--beam-size", "3"), "beam")],
+)
+def test_an_option_of_the_other_search_selects_that_search(
+    translator: Backwards, options: tuple[str, ...], method: str
+) -> None:
+    own = SearchConfig(method="sampling", temperature=0.5)
+    translator.config = replace(RunConfig(), search=own)
+    assert run("translate", "m", *options, stdin="a\n")[0] == 0
+    assert translator.calls[0]["search"].method == method
 
 
 def test_an_option_that_contradicts_the_model_s_own_search_is_rejected(

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.api.preparation import prepare
 from clearhead.api.start import brought_by, starting_point
 from clearhead.data.batch_ranges import expected_batches
 from clearhead.data.proposing.classification import propose_classification
@@ -20,7 +19,7 @@ from clearhead.data.proposing.translation import propose_translation
 from clearhead.data.reading.pairs import read_pairs
 from clearhead.settings import read_config
 from clearhead.settings.commented import CommentedConfig
-from small_runs import small_run, write_tsv
+from small_runs import prepared, small_run, write_tsv
 
 PAIRS = [(pair.source, pair.target) for pair in islice(read_pairs(("phrasebook:en-es",)), 1500)]
 CHANCE = random.Random(3)
@@ -63,7 +62,7 @@ def test_init_expects_the_steps_of_a_translation(tmp_path: Path, kind: str) -> N
     validation = write_tsv(tmp_path / "validation.tsv", [("unseen", "nuevo")])
     path = tmp_path / "run.toml"
     steps = expected(propose_translation(train, validation), path)
-    task = prepare(read_config(path), None, tmp_path / "corpus", ()).task
+    task = prepared(read_config(path), tmp_path / "corpus").task
     assert task.batch_count(0) > 1
     assert_near(steps, task.batch_count(0))
 
@@ -76,7 +75,7 @@ def test_init_expects_the_steps_of_a_classification(tmp_path: Path, spaced: bool
     ]
     train, path = write_tsv(tmp_path / "train.tsv", [("label", "text"), *rows]), tmp_path / "r.toml"
     steps = expected(propose_classification("text", train), path)
-    assert_near(steps, prepare(read_config(path), None, tmp_path, ()).task.batch_count(0))
+    assert_near(steps, prepared(read_config(path), tmp_path).task.batch_count(0))
 
 
 def test_init_expects_the_steps_of_a_run_that_starts_from_a_model(tmp_path: Path) -> None:
@@ -87,7 +86,7 @@ def test_init_expects_the_steps_of_a_run_that_starts_from_a_model(tmp_path: Path
     brought = brought_by(first.folder, "translation", "text")
     steps = expected(propose_translation(train, validation, (), first.folder, brought), path)
     with starting_point(read_config(path), True, lambda note: None) as (config, start):
-        task = prepare(config, None, tmp_path / "corpus", (), start=start).task
+        task = prepared(config, tmp_path / "corpus", start=start).task
     assert_near(steps, task.batch_count(0))
 
 

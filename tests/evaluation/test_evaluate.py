@@ -5,32 +5,28 @@ from __future__ import annotations
 import json
 import unicodedata
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
 
 from clearhead.data.judging.text_style import TextStyle
 from clearhead.errors import ConfigError, DataError
-from clearhead.evaluation.evaluate import Report, evaluate_translators
+from clearhead.evaluation.evaluate import Report, TranslatorSystem, evaluate_translators
 from clearhead.evaluation.scores import TranslatorScores
 from clearhead.settings import RunConfig, config_from
 
 TEXTS = ["the cat sees a dog", "a man rides home"]
 
 
-def unknown_style(name: str) -> None:
-    """A translator's folder without the style of its target text."""
-
-
 def evaluated(configs: dict[str, RunConfig], *choices: Any) -> Report[TranslatorScores]:
     """A report on translators that give correct translations, except the one named `bad`."""
-
-    def translate(name: str) -> list[str]:
-        return [f"{text} today" if name == "bad" else text for text in TEXTS]
-
-    return evaluate_translators(
-        configs, ("s", "r"), TEXTS, TEXTS, translate, unknown_style, *choices
-    )
+    outputs = {name: [f"{t} today" if name == "bad" else t for t in TEXTS] for name in configs}
+    systems = {
+        name: TranslatorSystem(config, partial(outputs.__getitem__, name))
+        for name, config in configs.items()
+    }
+    return evaluate_translators(systems, ("s", "r"), TEXTS, TEXTS, *choices)
 
 
 def test_each_model_has_a_section_in_the_order_given_and_is_compared_with_the_first() -> None:
@@ -78,16 +74,8 @@ def test_references_in_another_style_than_the_training_text_are_warned_of(
 ) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        evaluate_translators(
-            {"m": RunConfig()},
-            ("s", "r"),
-            MOSES,
-            references,
-            lambda name: MOSES,
-            lambda name: TextStyle.of(MOSES),
-            "none",
-            lowercase,
-        )
+        system = TranslatorSystem(RunConfig(), lambda: MOSES, TextStyle.of(MOSES))
+        evaluate_translators({"m": system}, ("s", "r"), MOSES, references, "none", lowercase)
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == bool(found)
     for part in ("capital letters", "punctuation"):
@@ -95,13 +83,9 @@ def test_references_in_another_style_than_the_training_text_are_warned_of(
 
 
 def test_files_of_different_lengths_are_rejected_before_any_translation() -> None:
-    def translate(name: str) -> list[str]:
-        pytest.fail("something was translated")
-
+    system = TranslatorSystem(RunConfig(), lambda: pytest.fail("something was translated"))
     with pytest.raises(DataError) as caught:
-        evaluate_translators(
-            {"a": RunConfig()}, ("s", "r"), ["a", "b"], ["a"], translate, unknown_style
-        )
+        evaluate_translators({"a": system}, ("s", "r"), ["a", "b"], ["a"])
     assert caught.value.where == "s, r"
     assert caught.value.why == "2 sources and 1 references"
 
@@ -119,9 +103,8 @@ def test_a_report_has_its_size_the_scores_of_the_first_model_and_is_printed_as_t
 def scored(output: str, reference: str, **settings: Any) -> Report[TranslatorScores]:
     config = config_from({"tokenizer": settings, "data": {"target_language": "tr"}})
     texts = [f"{text} x y z" for text in (output, reference)]
-    return evaluate_translators(
-        {"m": config}, ("s", "r"), ["a"], texts[1:], lambda name: texts[:1], unknown_style
-    )
+    system = TranslatorSystem(config, lambda: texts[:1])
+    return evaluate_translators({"m": system}, ("s", "r"), ["a"], texts[1:])
 
 
 @pytest.mark.parametrize("letters", ["é", "Tiếng", "한국"])

@@ -21,7 +21,6 @@ from clearhead.evaluation.scores import (
     exact_match,
     score_translations,
     scores_by_length,
-    share_below,
     wilson_interval,
 )
 
@@ -329,8 +328,3 @@ def test_the_interval_of_a_share_has_a_width(
     hits: int, number: int, low: float, high: float
 ) -> None:
     assert wilson_interval(hits, number) == pytest.approx((low, high), abs=0.005)
-
-
-def test_the_share_of_references_without_an_n_gram_for_bleu_depends_on_the_tokenizer() -> None:
-    assert share_below(["gato", "el gato.", "el gato negro.", "casa"], "13a") == 0.75
-    assert share_below(["猫がいる", "猫"], "char") == 0.5

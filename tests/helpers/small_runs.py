@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from clearhead.api.preparation import Prepared, Run, prepare
+from clearhead.data.reading.parts import Parts, parts_of
 from clearhead.folder.shards import read_shards
 from clearhead.folder.tensors import read_tensors
 from clearhead.settings import (
@@ -32,6 +34,13 @@ from clearhead.training.events import Event, Progress, Validated
 
 COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
 SMALL_MODEL = {"encoder_layers": 1, "d_model": 16, "d_ff": 32, "n_heads": 2, "dropout": 0.1}
+
+
+def prepared(
+    config: RunConfig, corpus: Path, parts: Parts | None = None, **others: Any
+) -> Prepared:
+    """The run with its data; `others` are further attributes of `Run`."""
+    return prepare(Run(config, parts or parts_of(config), corpus, **others))
 
 
 class Watcher:

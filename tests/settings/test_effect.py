@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.api.preparation import prepare
 from clearhead.data.proposing.translation import propose_translation
 from clearhead.errors import ConfigError
 from clearhead.folder.files import write_json
@@ -31,7 +30,7 @@ from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
 from clearhead.settings.declare import as_toml, settings_of
 from clearhead.tokenizer import learn_tokenizer
 from clearhead.training.step import make_optimizer
-from small_runs import feature_run, small_run, text_run
+from small_runs import feature_run, prepared, small_run, text_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KINDS = [
@@ -339,7 +338,7 @@ def small(folder: Path, task: str, kind: str) -> RunConfig:
 
 def what_it_computes(config: RunConfig, folder: Path) -> tuple[dict[str, Any], list[Any]]:
     """The initial weights of a run, the losses of two batches, and the scores."""
-    ready = prepare(config, None, folder / "corpus", ())
+    ready = prepared(config, folder / "corpus")
     model = ready.build_model()
     batches = islice(ready.task.batches(0, 0), 2)
     losses = [ready.task.loss(model.train(), batch) for batch in batches]

@@ -19,7 +19,6 @@ from torch.nn import functional as F
 
 import clearhead
 from clearhead import api
-from clearhead.api.preparation import prepare
 from clearhead.api.start import starting_point
 from clearhead.data.inputs import FeatureInputs, TextInputs
 from clearhead.data.normaliser import Normaliser
@@ -39,6 +38,7 @@ from small_runs import (
     assert_same,
     feature_run,
     final_state,
+    prepared,
     small_run,
     spelled_run,
     text_run,
@@ -230,7 +230,7 @@ def test_examples_may_have_several_labels_or_none(several: api.Classifier) -> No
 
 def test_class_weights_give_every_class_the_same_weight_in_all(tmp_path: Path) -> None:
     config = text_run(tmp_path, classifier={"class_weights": "balanced"})
-    task = prepare(config, None, tmp_path, ()).task
+    task = prepared(config, tmp_path).task
     assert isinstance(task, ClassificationTask)
     each = task.truth.astype(float) @ task._weights.numpy().astype(float)
     per_class = [each[task.truth[:, label]].sum() for label in range(task.truth.shape[1])]
@@ -247,7 +247,7 @@ def test_where_there_may_be_several_labels_having_one_weighs_as_much_as_not_havi
             file.write(json.dumps({"text": f"{number} red", "labels": labels}) + "\n")
     several = {"class_weights": "balanced", "multi_label": True}
     config = text_run(tmp_path, data={"train": [str(path)]}, classifier=several)
-    task = prepare(config, None, tmp_path, ()).task
+    task = prepared(config, tmp_path).task
     assert isinstance(task, ClassificationTask)
     having = dict(zip(task.data.labels.names, task.truth.sum(axis=0).tolist(), strict=True))
     weight = dict(zip(task.data.labels.names, task._weights.tolist(), strict=True))
@@ -273,7 +273,7 @@ def test_the_loss_that_is_shown_is_that_of_the_validation_whatever_classes_weigh
         classifier={"class_weights": "balanced", "multi_label": several},
         training={"label_smoothing": 0.2},
     )
-    task = prepare(config, None, tmp_path, ()).task
+    task = prepared(config, tmp_path).task
     assert isinstance(task, ClassificationTask)
     truth, logits = task.truth[:20], torch.randn(20, 2, generator=torch.Generator().manual_seed(6))
     batch = LabelledBatch(torch.full((20, 2), 5), torch.from_numpy(truth).float(), torch.ones(20))
@@ -367,7 +367,7 @@ def test_r_drop_adds_the_divergence_of_two_passes_to_their_mean_loss(
 ) -> None:
     def loss_with(r_drop: float, logits: Tensor) -> float:
         settings = {"training": {"r_drop": r_drop}, "classifier": {"multi_label": several}}
-        task = prepare(text_run(tmp_path, **settings), None, tmp_path, ()).task
+        task = prepared(text_run(tmp_path, **settings), tmp_path).task
         truth = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
         batch = LabelledBatch(torch.full((3, 2), 5), truth, torch.ones(3))
         loss = task.loss(FixedLogits(logits), batch)
@@ -391,7 +391,7 @@ def test_the_weight_of_an_example_is_how_often_it_counts(
         "training": {"r_drop": r_drop, "label_smoothing": 0.2},
         "classifier": {"multi_label": several, "class_weights": "balanced"},
     }
-    task = prepare(text_run(tmp_path, **settings), None, tmp_path, ()).task
+    task = prepared(text_run(tmp_path, **settings), tmp_path).task
     truth = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     torch.manual_seed(5)
     first, second = torch.randn(3, 2), torch.randn(3, 2)
@@ -413,7 +413,7 @@ def test_weights_of_examples_have_the_mean_one_and_reach_their_batches(tmp_path:
     rows = [(f"{n} red", "warm", n % 4) if n % 2 else (f"{n} blue", "cold") for n in range(40)]
     config = dataclasses.replace(config, data=dataclasses.replace(config.data, train=()))
     parts = parts_of(config, rows, [("red", "warm"), ("blue", "cold")])
-    task = prepare(config, None, tmp_path, (), parts).task
+    task = prepared(config, tmp_path, parts).task
     assert isinstance(task, ClassificationTask)
     mean = np.mean([row[2] if len(row) == 3 else 1 for row in rows])
     batches = list(task.batches(0, 0))
@@ -424,7 +424,7 @@ def test_weights_of_examples_have_the_mean_one_and_reach_their_batches(tmp_path:
             assert any(float(weight) == pytest.approx(each) for each in expected)
     nothing = parts_of(config, [(text, label, 0) for text, label, *_ in rows], [("red", "warm")])
     with pytest.raises(DataError, match="weight 0"):
-        prepare(config, None, tmp_path, (), nothing)
+        prepared(config, tmp_path, nothing)
     for wrong in (-1, math.nan, math.inf):
         with pytest.raises(DataError) as caught:
             parts_of(config, [*rows, ("red", "warm", wrong)])
@@ -449,15 +449,15 @@ def test_a_classifiers_checkpoint_is_not_calibrated_and_reports_it(tmp_path: Pat
 
 @pytest.mark.parametrize("kind", [text_run, spelled_run, feature_run])
 def test_weights_out_of_all_bounds_are_worth_no_number(tmp_path: Path, kind: Any) -> None:
-    prepared = prepare(kind(tmp_path), None, tmp_path, ())
-    model = prepared.build_model()
-    assert math.isfinite(prepared.task.evaluate(model).scores["loss"])
+    ready = prepared(kind(tmp_path), tmp_path)
+    model = ready.build_model()
+    assert math.isfinite(ready.task.evaluate(model).scores["loss"])
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(1e30)
-    scores = prepared.task.evaluate(model).scores
+    scores = ready.task.evaluate(model).scores
     assert math.isnan(scores["loss"])
-    assert math.isnan(scores[prepared.task.measure])
+    assert math.isnan(scores[ready.task.measure])
 
 
 @pytest.mark.slow
@@ -525,7 +525,7 @@ def begins_with(
     `weights` are those of a checkpoint, in place of the folder's own.
     """
     with starting_point(config, True, print) as (complete, start):
-        model = prepare(complete, None, Path(config.folder), (), start=start).build_model()
+        model = prepared(complete, Path(config.folder), start=start).build_model()
     tensors, _ = read_tensors(weights or Path(folder) / "weights.safetensors")
     own = dict(model.named_parameters())
     for part, its_part in (("encoder.", "encoder."), ("input.", its_input)):
@@ -558,7 +558,7 @@ def test_a_class_just_large_enough_is_not_made_too_small_by_holding_out(tmp_path
     config = text_run(tmp_path)
     with Path(config.data.train[0]).open("a", encoding="utf-8") as file:
         file.write("lukewarm\tgrey a\nlukewarm\tgrey b\n")
-    task = prepare(config, None, tmp_path, ()).task
+    task = prepared(config, tmp_path).task
     assert isinstance(task, ClassificationTask)
     assert sum(example.labels == ("lukewarm",) for example in task.data.train) == 2
 
@@ -627,7 +627,7 @@ def test_what_is_not_trained_on_has_no_part_in_the_scale(tmp_path: Path) -> None
 
 
 def trained_on(config: RunConfig) -> LabelledData:
-    task = prepare(config, None, Path(config.folder), ()).task
+    task = prepared(config, Path(config.folder)).task
     assert isinstance(task, ClassificationTask)
     return task.data
 
@@ -642,7 +642,7 @@ def test_each_text_is_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(TextInputs, "rows", counted)
     config = text_run(tmp_path, data={"max_length": 8})
-    ready = prepare(config, None, tmp_path, ())
+    ready = prepared(config, tmp_path)
     ready.task.evaluate(ready.build_model())
     assert len(encoded) == len(set(encoded)) == 160
     task = ready.task

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clearhead import api
-from clearhead.api.preparation import prepare
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
 from clearhead.data.preparation import TranslationData
@@ -31,7 +30,7 @@ from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import BOS, EOS, PAD, WordTokenizer
 from clearhead.training.step import Updater
 from small_models import small_config
-from small_runs import small_run
+from small_runs import prepared, small_run
 
 SOURCE, TARGET = WordTokenizer("a b c d e f g".split()), WordTokenizer("A B C".split())
 EXACT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-11}
@@ -193,7 +192,7 @@ def test_nothing_is_hidden_smoothed_or_doubled_where_the_model_does_not_learn() 
 
 def test_validation_is_bounded_to_so_many_sentences(tmp_path: Path) -> None:
     config = small_run(tmp_path)
-    task = prepare(config, None, tmp_path / "corpus", ()).task
+    task = prepared(config, tmp_path / "corpus").task
     assert isinstance(task, TranslationTask)
     model, data = task.build_model(), task.data
 
@@ -217,7 +216,7 @@ def test_validation_ignores_case_if_the_model_lower_cases_unless_a_setting_says_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lower: bool, lowercase: Any, perfect: bool
 ) -> None:
     config = small_run(tmp_path)
-    task = prepare(config, None, tmp_path / "corpus", ()).task
+    task = prepared(config, tmp_path / "corpus").task
     assert isinstance(task, TranslationTask)
     pairs = tuple(pair._replace(target=pair.target.upper()) for pair in task.data.validation)
     config = dataclasses.replace(

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from clearhead import api, device
-from clearhead.api.preparation import prepare
 from clearhead.data.preparation import LabelledData
 from clearhead.errors import DataError
 from clearhead.folder import files
@@ -24,7 +23,7 @@ from clearhead.training.dry_run import DryRun
 from clearhead.training.events import Note
 from clearhead.training.step import Updater
 from clearhead.training.task import Loss, Task
-from small_runs import Watcher, feature_run, small_run, spelled_run, text_run
+from small_runs import Watcher, feature_run, prepared, small_run, spelled_run, text_run
 
 pytestmark = pytest.mark.slow
 
@@ -201,7 +200,7 @@ def tried(folder: Path, loss: Callable[..., Loss] = TranslationTask.loss) -> Dry
             return loss(self, model, batch)
 
     config = small_run(folder, max_steps=100)
-    task = prepare(config, None, folder / "corpus", ()).task
+    task = prepared(config, folder / "corpus").task
     assert isinstance(task, TranslationTask)
     task = Watched(config, task.data)
     return dry_run.try_steps(task, task.build_model(), config.training, 16, ())
@@ -262,7 +261,7 @@ def test_the_largest_batch_has_the_most_places_of_all(tmp_path: Path, run: Any) 
     config = run(tmp_path)
     still = dataclasses.replace(config.tokenizer, sampling=0.0)
     config = dataclasses.replace(config, tokenizer=still)
-    task: Task = prepare(config, None, tmp_path / "corpus", ()).task
+    task: Task = prepared(config, tmp_path / "corpus").task
 
     def positions(counts: Mapping[str, int]) -> int:
         return counts["positions"]
@@ -281,13 +280,11 @@ def test_the_largest_batch_has_the_most_places_of_all(tmp_path: Path, run: Any) 
 def test_the_largest_batch_is_drawn_where_words_are_segmented_again(tmp_path: Path) -> None:
     config = small_run(tmp_path)
     drawn, still = (
-        prepare(
+        prepared(
             dataclasses.replace(
                 config, tokenizer=dataclasses.replace(config.tokenizer, sampling=sampling)
             ),
-            None,
             tmp_path / "corpus",
-            (),
         ).task
         for sampling in (0.5, 0.0)
     )

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from clearhead import api
-from clearhead.api.preparation import prepare
 from clearhead.errors import ModelFolderError
 from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig, ScheduleConfig, TrainingConfig
@@ -24,7 +23,7 @@ from clearhead.training.events import Event, Note, Progress
 from clearhead.training.loop import Limits
 from clearhead.training.step import Updater
 from clearhead.training.task import Evaluation, Loss
-from small_runs import Watcher, assert_same, final_state, small_run
+from small_runs import Watcher, assert_same, final_state, prepared, small_run
 
 FOREVER = 1e9
 CONSTANT = ScheduleConfig(kind="constant", peak=1e-3, warmup=1)
@@ -234,7 +233,7 @@ def test_epochs_end_a_run_when_all_their_batches_are_seen(tmp_path: Path, accumu
     config = small_run(
         tmp_path, max_steps=1000, max_epochs=2, accumulate=accumulate, validate_every=1000
     )
-    task = prepare(config, None, tmp_path / "corpus", ()).task
+    task = prepared(config, tmp_path / "corpus").task
     ended = api.train(config)
     assert "2 epochs" in ended.reason
     assert ended.step == sum(-(-task.batch_count(epoch) // accumulate) for epoch in range(2))
@@ -242,7 +241,7 @@ def test_epochs_end_a_run_when_all_their_batches_are_seen(tmp_path: Path, accumu
 
 def test_steps_end_a_run_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     config = small_run(tmp_path, max_steps=3, max_epochs=2, max_minutes=FOREVER)
-    assert prepare(config, None, tmp_path / "corpus", ()).task.batch_count(0) > 3
+    assert prepared(config, tmp_path / "corpus").task.batch_count(0) > 3
     ended = api.train(config)
     assert ended.step == 3
     assert "3 steps" in ended.reason

@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from clearhead import api
-from clearhead.api.preparation import prepare
 from clearhead.api.start import starting_point
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
@@ -33,7 +32,7 @@ from clearhead.training.run_folder import (
 from fake_translator import run
 from huggingface_models import written
 from model_folders import without_manifest
-from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
+from small_runs import Watcher, assert_same, feature_run, final_state, prepared, small_run, text_run
 
 SHORT = {"max_steps": 4, "validate_every": 2}
 
@@ -487,7 +486,7 @@ def test_a_translator_starts_from_all_weights_of_a_translator(
         tokenizer=defaults.tokenizer,
     )
     with starting_point(run, True, print) as (complete, start):
-        model = prepare(complete, None, tmp_path / "corpus", (), start=start).build_model()
+        model = prepared(complete, tmp_path / "corpus", start=start).build_model()
     assert complete.model == trained.model
     found, _ = read_tensors(Path(trained.folder, "weights.safetensors"))
     own = dict(model.named_parameters())
@@ -509,7 +508,7 @@ def test_a_classifier_starts_from_the_output_layer_of_one_with_the_same_labels(
     other_head = dataclasses.replace(run, classifier=ClassifierConfig(pooling=("maximum",)))
     for config, kept in ((run, True), (other_head, False)):
         with starting_point(config, True, print) as (complete, start):
-            model = prepare(complete, None, tmp_path / "none", (), start=start).build_model()
+            model = prepared(complete, tmp_path / "none", start=start).build_model()
         own = dict(model.named_parameters())
         assert torch.equal(own["input.embedding.weight"], found["input.embedding.weight"])
         assert torch.equal(own["output.weight"], found["output.weight"]) == kept

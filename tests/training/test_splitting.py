@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from clearhead import api
-from clearhead.api.preparation import prepare
 from clearhead.errors import TrainingError
 from clearhead.folder.tensors import read_tensors
 from clearhead.ranks import ALONE, Ranks
@@ -24,7 +23,7 @@ from clearhead.training.events import Note
 from clearhead.training.step import Updater
 from clearhead.training.task import Loss
 from several_processes import Exchanging, group_of_one
-from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
+from small_runs import Watcher, assert_same, feature_run, final_state, prepared, small_run, text_run
 
 pytestmark = pytest.mark.slow
 
@@ -176,7 +175,7 @@ def test_an_example_that_does_not_fit_ends_the_run_with_advice_and_saves_its_ste
 
 @pytest.mark.parametrize("run", [small_run, text_run, feature_run])
 def test_the_halves_of_a_batch_have_its_examples(tmp_path: Path, run: Any) -> None:
-    task: Any = prepare(run(tmp_path), None, tmp_path / "corpus", ()).task
+    task: Any = prepared(run(tmp_path), tmp_path / "corpus").task
     for batch in task.batches(0, 0):
         parts = [batch]
         while any(len(part.rows) > 1 for part in parts):
@@ -213,12 +212,12 @@ def test_an_example_that_does_not_fit_ends_the_run_before_its_first_step(
 
 def updater_of(config: RunConfig, folder: Path, parallel: str, ranks: Ranks) -> tuple[Updater, Any]:
     """An updater of one of several processes, and its first batch."""
-    prepared = prepare(config, None, folder, ())
+    ready = prepared(config, folder)
     training = dataclasses.replace(config.training, parallel=parallel)  # pyright: ignore
-    model = prepared.build_model().train()
-    updater = Updater(prepared.task, model, training, 1, 16, 8, ranks)
+    model = ready.build_model().train()
+    updater = Updater(ready.task, model, training, 1, 16, 8, ranks)
     updater.connect()
-    return updater, next(prepared.task.batches(0, 0))
+    return updater, next(ready.task.batches(0, 0))
 
 
 def test_fsdp_splits_no_batch_so_that_all_processes_make_the_same_passes(
@@ -252,7 +251,7 @@ def test_after_the_trial_several_processes_split_what_is_larger_than_the_parts_t
 def test_a_spare_batch_has_one_example(tmp_path: Path, run: Any) -> None:
     """So that it fits wherever a part of a batch does."""
     config = run(tmp_path, "run")
-    task = prepare(config, None, tmp_path, ()).task
+    task = prepared(config, tmp_path).task
     ranks, steps = Ranks(1, 2), list[Any]()
     keeper = Keeper(tmp_path, 1, {}, ranks=ranks)
     model = task.build_model()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
@@ -205,7 +206,7 @@ class Classifier:
             ClearheadError: as in `classify`.
         """
         from clearhead.data.reading.parts import labelled_example
-        from clearhead.evaluation.evaluate import score_classifiers
+        from clearhead.evaluation.evaluate import ClassifierSystem, score_classifiers
 
         self.label_set.check_any(self.folder.path)
         inputs, labels = items_of(inputs, "inputs", arrays=True), items_of(labels, "labels")
@@ -216,15 +217,11 @@ class Classifier:
             for number, pair in enumerate(zip(inputs, labels, strict=True), start=1)
         ]
         name = str(self.folder.path)
-        return score_classifiers(
-            "the given examples",
-            {name: self.label_set},
-            {name: examples},
-            lambda name, examples: self.probabilities(
-                examples, normalise=normalise, batch_size=batch_size, progress=progress
-            ),
-            self.config.classifier.multi_label,
+        classify = partial(
+            self.probabilities, normalise=normalise, batch_size=batch_size, progress=progress
         )
+        system = ClassifierSystem(self.config, self.label_set, classify)
+        return score_classifiers("the given examples", {name: system}, {name: examples})
 
     def _logits(
         self, rows: list[np.ndarray], batch_size: int, progress: Callable[[int], None] | None

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from clearhead.data.labels import Labels
 from clearhead.device import imported
@@ -22,8 +22,16 @@ from clearhead.settings.declare import Runs
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
-    from clearhead.api.text_classifier import TextClassifier
     from clearhead.api.translator import Translator
+
+
+class Fitted(Protocol):
+    """A fitted `TextClassifier`, whose module imports this one by way of `train`."""
+
+    @property
+    def model_(self) -> Classifier:
+        """The trained classifier."""
+        ...
 
 
 class ExportFormat(NamedTuple):
@@ -57,7 +65,7 @@ FORMATS = {
 
 
 def export_model(
-    model: str | Path | Translator | Classifier | TextClassifier,
+    model: str | Path | Translator | Classifier | Fitted,
     format: str | None = None,
     output: str | Path | None = None,
     *,

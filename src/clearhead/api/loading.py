@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
-from clearhead.decoding.engine import Engine, Hypothesis
+from clearhead.decoding.engine import Hypothesis
 from clearhead.device import check_device, imported, set_up_torch, threads_of_process
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
-from clearhead.folder.model_folder import (
-    ModelFolder,
-    open_folder,
-    read_temperature,
-)
+from clearhead.folder.model_folder import ModelFolder, open_folder, read_temperature
 from clearhead.formats.ctranslate2.engine import CTranslate2Engine
 from clearhead.formats.ctranslate2.folder import NAME, read_ctranslate2
 from clearhead.formats.ctranslate2.runtime import installed
@@ -37,25 +34,11 @@ Model = TypeVar("Model", bound="nn.Module")
 ENGINES = ("auto", "torch", "ctranslate2")
 
 
-def load(
-    folder: str | Path,
-    *,
-    device: str = "auto",
-    threads: int = 0,
-    engine: str = "auto",
-    compute_type: str = "",
-    scores: bool = True,
-    ablate: str | Iterable[str] = (),
-    ablate_by: str = "zero",
-) -> Translator | Classifier:
-    """Load the translator or classifier of a model folder; needs no data and no network.
-
-    PyTorch is set up for the whole process: the number of threads, and denormal numbers as zero.
-    The loaded model stays the same if a run replaces the one in the folder. A process that is
-    forked later can use it: CTranslate2 then loads it again, and PyTorch has one thread there.
+@dataclass(frozen=True)
+class LoadOptions:
+    """What runs a loaded model, and how.
 
     Args:
-        folder: written by training.
         device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
         threads: threads on the CPU (0: the default of the engine).
         engine: what runs a translator: `torch`, `ctranslate2` (see `export_model`), or `auto`,
@@ -71,10 +54,75 @@ def load(
             `clearhead study`.
 
     Raises:
+        ConfigError: an option has a wrong value, or no effect together with the others.
+    """
+
+    device: str = "auto"
+    threads: int = 0
+    engine: str = "auto"
+    compute_type: str = ""
+    scores: bool = True
+    ablate: str | Iterable[str] = ()
+    ablate_by: str = "zero"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ablate", tuple(filter(None, listed(self.ablate))))
+        check_device(self.device)
+        if self.engine not in ENGINES:
+            raise ConfigError(
+                f"{self.engine!r} is not the name of an engine",
+                todo=meant("engine", self.engine, ENGINES) or f"choose one of {', '.join(ENGINES)}",
+            )
+        if not 0 <= self.threads <= MOST_THREADS:
+            raise ConfigError(
+                f"the number of threads is {self.threads}, which is less than 0 or more than "
+                f"{MOST_THREADS}",
+                todo="give a number of threads, or 0 for the default of the engine",
+            )
+        if self.compute_type and self.engine == "auto":
+            raise ConfigError(
+                f"the compute type {self.compute_type!r} is given without an engine",
+                why="the engines support different compute types",
+                todo="also set the engine to torch or ctranslate2",
+            )
+        if self.ablate_by != "zero" and not self.ablate:
+            raise ConfigError(
+                f"ablate_by = {self.ablate_by!r} has no effect without heads that are switched off",
+                todo="name some in ablate, e.g. decoder.3.cross.5, or leave ablate_by out",
+            )
+        if self.ablate and self.engine == "ctranslate2":
+            raise ConfigError(
+                "CTranslate2 cannot switch off heads",
+                todo="set the engine to torch, or leave it out",
+            )
+
+    @property
+    def ablated(self) -> str:
+        """Which heads are off, for people; empty if none is."""
+        return f"without {', '.join(self.ablate)} ({self.ablate_by} instead)" if self.ablate else ""
+
+
+def load(
+    folder: str | Path, options: LoadOptions | None = None, **choices: Any
+) -> Translator | Classifier:
+    """Load the translator or classifier of a model folder; needs no data and no network.
+
+        translator = clearhead.load("runs/my-model", device="cpu", threads=2)
+
+    PyTorch is set up for the whole process: the number of threads, and denormal numbers as zero.
+    The loaded model stays the same if a run replaces the one in the folder. A process that is
+    forked later can use it: CTranslate2 then loads it again, and PyTorch has one thread there.
+
+    Args:
+        folder: written by training.
+        options: what runs the model, and how.
+        choices: single options of `LoadOptions`, which replace those of `options`.
+
+    Raises:
         ModelFolderError: the folder is missing, damaged, or of another version; or the means of
             heads are needed and are not there.
-        ConfigError: there is no such device, engine or head, or an option for translators is given
-            for a classifier.
+        ConfigError: as for `LoadOptions`; or there is no such device or head, or an option for
+            translators is given for a classifier.
         ExportError: CTranslate2 is requested, but there is no export, or it is of other weights.
         ClearheadError: the device failed, e.g. because the memory of the GPU is full.
 
@@ -83,120 +131,26 @@ def load(
             because CTranslate2 is not installed; or the library that computes with several threads
             was imported before, so that its threads wait long for each other.
     """
-    _check_options(device, threads, engine, compute_type)
-    threads = threads or threads_of_process()
-    off = _Ablation(tuple(filter(None, listed(ablate))), ablate_by)
-    if not off.heads and ablate_by != "zero":
-        raise ConfigError(
-            f"ablate_by = {ablate_by!r} has no effect without heads that are switched off",
-            todo="name some in ablate, e.g. decoder.3.cross.5, or leave ablate_by out",
-        )
-    if off.heads and engine == "ctranslate2":
-        raise ConfigError(
-            "CTranslate2 cannot switch off heads", todo="set the engine to torch, or leave it out"
-        )
+    options = replace(options or LoadOptions(), **choices)
     found = open_folder(folder)
     try:
-        return _loaded(found, device, threads, engine, compute_type, scores, off)
+        return _loaded(found, options)
     except ModelFolderError:
         if (now := open_folder(folder)) == found:
             raise
         # A run has replaced the weights meanwhile.
-        return _loaded(now, device, threads, engine, compute_type, scores, off)
-
-
-class _Ablation(NamedTuple):
-    """The heads to switch off by name, and what replaces their outputs."""
-
-    heads: tuple[str, ...]
-    by: str
-
-    @property
-    def title(self) -> str:
-        """What is off, for people; empty if nothing is."""
-        if not self.heads:
-            return ""
-        return f"without {', '.join(self.heads)} ({self.by} instead)"
-
-    def applied(self, model: Model, found: ModelFolder) -> Model:
-        """The model without these heads.
-
-        Raises:
-            ConfigError: it has no such head, or there is no such replacement.
-            ModelFolderError: the means are not known.
-        """
-        if not self.heads:
-            return model
-        from clearhead.inspect.ablation import replacements, without_heads
-        from clearhead.inspect.heads import chosen_heads
-        from clearhead.inspect.view import heads_of
-
-        heads = chosen_heads(self.heads, heads_of(model))
-        return without_heads(model, heads, replacements(self.by, model, found))
-
-
-def _loaded(
-    found: ModelFolder,
-    device: str,
-    threads: int,
-    engine: str,
-    compute_type: str,
-    scores: bool,
-    off: _Ablation,
-) -> Translator | Classifier:
-    if found.config.task == "translation":
-        engine = "torch" if off.heads else engine
-        # PyTorch may be needed when a run has replaced the weights.
-        kept = found if engine == "torch" or found.is_checkpoint else found.kept_open()
-        tokenizers = read_tokenizers(found)
-        made = _engine(kept, tokenizers, device, threads, engine, compute_type, scores, off)
-        exported = made.exported if isinstance(made, AutoEngine) else made
-        if not isinstance(exported, CTranslate2Engine):
-            return Translator(found, tokenizers, made, off.title)
-        exported.check_vocabularies(tokenizers)
-        return Translator(kept, tokenizers, made, off.title)
-    if engine == "ctranslate2":
-        raise ConfigError(
-            "this model is a classifier, and CTranslate2 runs translators only",
-            where=found.path,
-            todo="set the engine to torch",
-        )
-    if compute_type:
-        raise ConfigError(
-            f"the compute type {compute_type!r} is given, but this model is a classifier",
-            where=found.path,
-            why="compute types are for translators; a classifier computes in float32",
-            todo="leave the compute type out",
-        )
-    return _classifier(found, device, threads, off)
+        return _loaded(now, options)
 
 
 def load_translator(
-    folder: str | Path,
-    *,
-    device: str = "auto",
-    threads: int = 0,
-    engine: str = "auto",
-    compute_type: str = "",
-    scores: bool = True,
-    ablate: str | Iterable[str] = (),
-    ablate_by: str = "zero",
+    folder: str | Path, options: LoadOptions | None = None, **choices: Any
 ) -> Translator:
     """Same as `load`, for a translator.
 
     Raises:
         ModelFolderError: the model is a classifier; or as in `load`.
     """
-    model = load(
-        folder,
-        device=device,
-        threads=threads,
-        engine=engine,
-        compute_type=compute_type,
-        scores=scores,
-        ablate=ablate,
-        ablate_by=ablate_by,
-    )
+    model = load(folder, options, **choices)
     if not isinstance(model, Translator):
         raise ModelFolderError(
             "this model is a classifier, not a translator",
@@ -207,19 +161,14 @@ def load_translator(
 
 
 def load_classifier(
-    folder: str | Path,
-    *,
-    device: str = "auto",
-    threads: int = 0,
-    ablate: str | Iterable[str] = (),
-    ablate_by: str = "zero",
+    folder: str | Path, options: LoadOptions | None = None, **choices: Any
 ) -> Classifier:
     """Same as `load`, for a classifier.
 
     Raises:
         ModelFolderError: the model is a translator; or as in `load`.
     """
-    model = load(folder, device=device, threads=threads, ablate=ablate, ablate_by=ablate_by)
+    model = load(folder, options, **choices)
     if not isinstance(model, Classifier):
         raise ModelFolderError(
             "this model is a translator, not a classifier",
@@ -229,78 +178,146 @@ def load_classifier(
     return model
 
 
-def _check_options(device: str, threads: int, engine: str, compute_type: str) -> None:
-    check_device(device)
-    if engine not in ENGINES:
+def _loaded(found: ModelFolder, options: LoadOptions) -> Translator | Classifier:
+    if found.config.task == "translation":
+        return _translator(found, options)
+    if options.engine == "ctranslate2":
         raise ConfigError(
-            f"{engine!r} is not the name of an engine",
-            todo=meant("engine", engine, ENGINES) or f"choose one of {', '.join(ENGINES)}",
+            "this model is a classifier, and CTranslate2 runs translators only",
+            where=found.path,
+            todo="set the engine to torch",
         )
-    if not 0 <= threads <= MOST_THREADS:
+    if options.compute_type:
         raise ConfigError(
-            f"the number of threads is {threads}, which is less than 0 or more than {MOST_THREADS}",
-            todo="give a number of threads, or 0 for the default of the engine",
+            f"the compute type {options.compute_type!r} is given, but this model is a classifier",
+            where=found.path,
+            why="compute types are for translators; a classifier computes in float32",
+            todo="leave the compute type out",
         )
-    if compute_type and engine == "auto":
-        raise ConfigError(
-            f"the compute type {compute_type!r} is given without an engine",
-            why="the engines support different compute types",
-            todo="also set the engine to torch or ctranslate2",
-        )
+    return _classifier(found, options)
 
 
-def _engine(
-    found: ModelFolder,
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    device: str,
-    threads: int,
-    engine: str,
-    compute_type: str,
-    scores: bool,
-    off: _Ablation,
-) -> Engine:
-    """The engine of a translator.
+def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
+    """The translator with its engine.
 
     `auto` uses the CTranslate2 export if there is one of exactly these weights, CTranslate2 is
     installed, and no GPU is used. Searches that CTranslate2 lacks then run with PyTorch (see
     `AutoEngine`). In all other cases `auto` is PyTorch. torch is imported when it is first needed.
     """
-    compute_type = compute_type or "float32"
+    tokenizers = read_tokenizers(found)
 
-    def torch_engine() -> TorchEngine:
-        where = set_up_torch(device, threads)  # first, because it imports torch
+    def with_torch() -> Translator:
+        engine = _torch_engine(found, tokenizers, options)
+        return Translator(found, tokenizers, engine, options.ablated)
 
-        from clearhead.decoding.products import choose_product
-        from clearhead.decoding.torch_engine import TorchEngine, trained_translator
-
-        products = choose_product(compute_type, where)
-        model = off.applied(trained_translator(found, where, tokenizers), found)
-        return TorchEngine(model, products, scores=scores)
-
-    def ctranslate2_engine(device: str) -> CTranslate2Engine:
-        if found.is_checkpoint:
-            raise ExportError(
-                "a checkpoint has no export for CTranslate2; the export has the final weights",
-                where=found.weights_path,
-                todo="set the engine to torch",
-            )
-        export = read_ctranslate2(found.path / NAME, found)
-        return CTranslate2Engine(
-            export, device=device, threads=threads, compute_type=compute_type, scores=scores
-        )
-
-    if engine == "ctranslate2":
-        return ctranslate2_engine(device)
-    has_export = not found.is_checkpoint and (found.path / NAME).is_dir()
-    if engine == "torch" or not has_export or _uses_gpu(device):
-        return torch_engine()
+    is_auto = options.engine == "auto"
+    if options.engine == "torch" or options.ablate:
+        return with_torch()
+    if is_auto and (found.is_checkpoint or not (found.path / NAME).is_dir()):
+        return with_torch()
+    if is_auto and _uses_gpu(options.device):
+        return with_torch()
+    # PyTorch may be needed when a run has replaced the weights.
+    kept = found if found.is_checkpoint else found.kept_open()
     try:
-        return AutoEngine(ctranslate2_engine("cpu"), torch_engine)
+        exported = _ctranslate2_engine(kept, options)
     except ExportError as error:
+        if not is_auto:
+            raise
         # On one line: while a run trains, every call meets its old export.
         parts = "; ".join(filter(None, (error.what, error.todo)))
         warn(f"PyTorch translates, because the export cannot be used: {parts}")
-        return torch_engine()
+        return with_torch()
+    exported.check_vocabularies(tokenizers)
+    if not is_auto:
+        return Translator(kept, tokenizers, exported)
+    engine = AutoEngine(exported, lambda: _torch_engine(kept, tokenizers, options))
+    return Translator(kept, tokenizers, engine)
+
+
+def _torch_engine(
+    found: ModelFolder, tokenizers: tuple[Tokenizer, Tokenizer], options: LoadOptions
+) -> TorchEngine:
+    device = set_up_torch(options.device, options.threads)  # first, because it imports torch
+
+    from clearhead.decoding.products import choose_product
+    from clearhead.decoding.torch_engine import TorchEngine, trained_translator
+
+    products = choose_product(options.compute_type or "float32", device)
+    model = _ablated(trained_translator(found, device, tokenizers), found, options)
+    return TorchEngine(model, products, scores=options.scores)
+
+
+def _ctranslate2_engine(found: ModelFolder, options: LoadOptions) -> CTranslate2Engine:
+    if found.is_checkpoint:
+        raise ExportError(
+            "a checkpoint has no export for CTranslate2; the export has the final weights",
+            where=found.weights_path,
+            todo="set the engine to torch",
+        )
+    return CTranslate2Engine(
+        read_ctranslate2(found.path / NAME, found),
+        device="cpu" if options.engine == "auto" else options.device,
+        threads=options.threads or threads_of_process(),
+        compute_type=options.compute_type or "float32",
+        scores=options.scores,
+    )
+
+
+def _ablated(model: Model, found: ModelFolder, options: LoadOptions) -> Model:
+    """The model without the heads that are switched off.
+
+    Raises:
+        ConfigError: it has no such head, or there is no such replacement.
+        ModelFolderError: the means are not known.
+    """
+    if not options.ablate:
+        return model
+    from clearhead.inspect.ablation import replacements, without_heads
+    from clearhead.inspect.heads import chosen_heads
+    from clearhead.inspect.view import heads_of
+
+    heads = chosen_heads(options.ablate, heads_of(model))
+    return without_heads(model, heads, replacements(options.ablate_by, model, found))
+
+
+def _uses_gpu(device: str) -> bool:
+    if device != "auto":
+        return device == "cuda"
+    try:
+        return installed().get_cuda_device_count() > 0
+    except ExportError:
+        # PyTorch will translate, so it is loaded anyway.
+        return imported("torch").cuda.is_available()
+
+
+def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
+    device = set_up_torch(options.device, options.threads)  # first, because it imports torch
+
+    from clearhead.data.inputs import read_inputs
+    from clearhead.data.labels import Labels
+    from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
+    from clearhead.model.build import build_classifier
+
+    if found.is_checkpoint:
+        temperature = 1.0
+        warn(
+            f"{found.weights_path} is a checkpoint, for which no temperature was fitted: its "
+            "probabilities are not calibrated"
+        )
+    else:
+        temperature = read_temperature(found)
+    config = found.config
+    inputs, labels = read_inputs(found), Labels.of(found)
+
+    def make_model() -> EncoderClassifier:
+        features = config.input == "features"
+        return build_classifier(
+            config.model, config.classifier, inputs.width, len(labels), features
+        )
+
+    engine = ClassifierEngine(_ablated(with_weights(make_model, found, device), found, options))
+    return Classifier(found, inputs, labels, engine, temperature, options.ablated)
 
 
 class AutoEngine:
@@ -347,40 +364,3 @@ class AutoEngine:
         lacks = self.exported.unsupported(search, longest_prefix, longest_source)
         engine = self.torch if lacks else self.exported
         return engine.translate(sources, search, prefixes=prefixes, **options)
-
-
-def _uses_gpu(device: str) -> bool:
-    if device != "auto":
-        return device == "cuda"
-    try:
-        return installed().get_cuda_device_count() > 0
-    except ExportError:
-        # PyTorch will translate, so it is loaded anyway.
-        return imported("torch").cuda.is_available()
-
-
-def _classifier(found: ModelFolder, device: str, threads: int, off: _Ablation) -> Classifier:
-    where = set_up_torch(device, threads)  # first, because it imports torch
-
-    from clearhead.data.inputs import read_inputs
-    from clearhead.data.labels import Labels
-    from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
-    from clearhead.model.build import build_classifier
-
-    temperature = read_temperature(found)
-    if found.is_checkpoint:
-        warn(
-            f"{found.weights_path} is a checkpoint, for which no temperature was fitted: its "
-            "probabilities are not calibrated"
-        )
-    config = found.config
-    inputs, labels = read_inputs(found), Labels.of(found)
-
-    def make_model() -> EncoderClassifier:
-        features = config.input == "features"
-        return build_classifier(
-            config.model, config.classifier, inputs.width, len(labels), features
-        )
-
-    engine = ClassifierEngine(off.applied(with_weights(make_model, found, where), found))
-    return Classifier(found, inputs, labels, engine, temperature, off.title)

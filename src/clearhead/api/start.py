@@ -253,19 +253,13 @@ def extend_tokenizers(
     return (new_source, new_target), (source_rows, target_rows)
 
 
-def load_translator(
+def copy_translator(
     model: nn.Module, start: ModelFolder, rows: tuple[Rows, Rows] | None = None
 ) -> None:
     """Copy all weights of a trained translator into a model of the same shape.
 
-    Args:
-        model: the translator.
-        start: the trained translator.
-        rows: of source and target, if the vocabulary has new words. Their vectors are the means of
-            the vectors of the tokens that they were.
-
-    Raises:
-        ModelFolderError: the weights cannot be read.
+    With `rows` of source and target, the vector of a new word is the mean of the vectors of the
+    tokens that it was.
     """
     tensors = start.weights()
     for name in tensors:
@@ -275,25 +269,13 @@ def load_translator(
     load_parameters(model, tensors, start.weights_path)
 
 
-def load_classifier(
+def copy_classifier(
     model: EncoderClassifier, start: ModelFolder, config: RunConfig, labels: Labels
 ) -> bool:
     """Copy the input and the encoder of a trained model into a classifier.
 
-    The rest is copied too if it is that of a classifier with the same labels, in any order, and the
-    same head.
-
-    Args:
-        model: the classifier.
-        start: the trained translator or classifier.
-        config: the classifier's run.
-        labels: of the classifier.
-
-    Returns:
-        Whether the rest was copied.
-
-    Raises:
-        ModelFolderError: the weights cannot be read, or the encoder has another shape.
+    The rest is copied too, and the result is True, if it is that of a classifier with the same
+    head and the same labels, in any order.
     """
     tensors = start.weights()
     if start.config.task == "classification" and _same_head(start.config, config):

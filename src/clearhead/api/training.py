@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from clearhead.data.reading.parts import Given, Parts
+    from clearhead.api.preparation import Prepared, Run
+    from clearhead.data.reading.parts import Given
     from clearhead.folder.model_folder import ModelFolder
     from clearhead.ranks import Ranks
     from clearhead.training.dry_run import DryRun
@@ -70,6 +71,7 @@ def train(
         UserWarning: PyTorch was imported before, so that its threads wait long for each other.
     """
     imported("torch")
+    from clearhead.api.preparation import Run
     from clearhead.data.reading.parts import parts_of
     from clearhead.ranks import is_first, joined_ranks
     from clearhead.training.display import displays
@@ -87,10 +89,12 @@ def train(
             with _started(config, restart, watching) as (config, start):
                 parts = parts_of(config, examples, validation)
                 folder = run_folder(config, restart)
+                is_resumed = not restart and (folder / CONFIG).exists()
+                resumed = open_folder(folder, trained=False) if is_resumed else None
+                corpus = folder / "training" / "corpus"
+                run = Run(config, parts, corpus, start, resumed, watching, ranks)
                 with only_run_in(folder) if ranks.is_first else nullcontext():
-                    ended = _train(
-                        config, parts, folder, restart, watching, start, resumable, ranks
-                    )
+                    ended = _train(run, resumable)
     finally:
         for observer in opened:
             observer.close()
@@ -99,57 +103,42 @@ def train(
     return ended
 
 
-def _train(
-    config: RunConfig,
-    parts: Parts,
-    folder: Path,
-    restart: bool,
-    observers: list[Observer],
-    start: ModelFolder | None,
-    resumable: bool,
-    ranks: Ranks,
-) -> RunEnded:
-    """Train in a folder that no other run uses.
-
-    The logs are added to the list of observers, so that `train` closes them too.
-    """
+def _train(run: Run, resumable: bool) -> RunEnded:
+    """Train in a folder that no other run uses; the logs in it become observers, too."""
     from clearhead.api.preparation import prepare
     from clearhead.data.corpus import remove_unused_corpora
     from clearhead.training.checkpoints import Keeper
-    from clearhead.training.events import Note, notify
     from clearhead.training.loop import Trainer
     from clearhead.training.run_folder import forget_run, note_data, provenance, refuse_other_data
 
-    is_watched = bool(observers)
-    is_first = ranks.is_first
-    training, device = _set_up(config.training, observers)
-    is_resumed = not restart and (folder / CONFIG).exists()
-    resumed = open_folder(folder, trained=False) if is_resumed else None
-    hashes = {part.name: {name: content.hex() for name, content in part.hashes} for part in parts}
-    if resumed is not None:
+    config, ranks, is_watched = run.config, run.ranks, bool(run.observers)
+    folder = Path(config.folder)
+    training, device = _set_up(run)
+    hashes = {p.name: {name: content.hex() for name, content in p.hashes} for p in run.parts}
+    if run.resumed is not None:
         refuse_other_data(folder, hashes)
-    corpora = folder / "training" / "corpus"
-    prepared = prepare(config, resumed, corpora, observers, parts, start, ranks)
-    training = _with_weights_to_keep(training, prepared.task)
+    prepared = prepare(run)
+    training = _with_weights_to_keep(training, prepared)
     model = prepared.build_model().to(device)
     reports = [report.to_dict() for report in prepared.reports]
     facts = provenance(config.seed, device, training.precision, hashes, reports, ranks.count)
     keeper = Keeper(folder, training.average_last, facts, resumable, ranks)
-    width = config.model.d_model
-    trainer = Trainer(prepared.task, model, training, config.seed, width, keeper, observers, ranks)
-    if not is_first:
+    trainer = Trainer(
+        *(prepared.task, model, training, config.seed, config.model.d_model),
+        *(keeper, run.observers, ranks),
+    )
+    if not ranks.is_first:
         return trainer.run()
 
     # No error so far, so a new run may replace the old one.
-    if resumed is None:
+    if run.resumed is None:
         forget_run(folder)
-        remove_unused_corpora(corpora)
+        remove_unused_corpora(run.corpus)
         note_data(folder, hashes)
-    for log in _logs(folder, training, prepared.task, model):
-        observers.append(log)
+    run.observers.extend(_logs(folder, training, prepared.task, model))
     findings = [f"all findings, with file and line: {path}" for path in prepared.findings]
     for line in (*prepared.report_lines(), *findings):
-        notify(observers, Note(line))
+        run.note(line)
     # From now on the run can be resumed, since the vocabulary is on disk.
     write_folder(folder, config, prepared.files)
     ranks.wait()
@@ -157,19 +146,13 @@ def _train(
     ended = trainer.run()
     if ended.finished:
         for line in _after_training(prepared.task, ended, is_watched, training.export):
-            notify(observers, Note(line))
+            run.note(line)
     return ended
 
 
-def _with_weights_to_keep(config: TrainingConfig, task: Task) -> TrainingConfig:
+def _with_weights_to_keep(config: TrainingConfig, prepared: Prepared) -> TrainingConfig:
     """The settings with the weights that the run keeps, in place of `keep = "auto"`."""
-    from clearhead.data.preparation import FEWEST
-    from clearhead.tasks.classification import ClassificationTask
-
-    if config.keep != "auto":
-        return config
-    few = isinstance(task, ClassificationTask) and len(task.data.validation) < FEWEST
-    return replace(config, keep="average" if few else "best")
+    return config if config.keep != "auto" else replace(config, keep=prepared.keep)
 
 
 def _logs(folder: Path, config: TrainingConfig, task: Task, model: nn.Module) -> Iterator[Observer]:
@@ -271,11 +254,10 @@ def dry_run(
     """
     imported("torch")
     from clearhead.api.exporting import can_export_after_training
-    from clearhead.api.preparation import prepare
+    from clearhead.api.preparation import Run, prepare
     from clearhead.data.reading.parts import parts_of
     from clearhead.formats.ctranslate2.folder import size_of_export
     from clearhead.training.dry_run import try_steps
-    from clearhead.training.events import Note, notify
 
     try:
         config = config if isinstance(config, RunConfig) else read_config(config)
@@ -284,11 +266,12 @@ def dry_run(
             _started(config, True, observers) as (config, start),
         ):
             parts = parts_of(config, examples, validation)
-            training, device = _set_up(config.training, observers)
-            prepared = prepare(config, None, Path(folder), observers, parts, start)
-            training = _with_weights_to_keep(training, prepared.task)
+            run = Run(config, parts, Path(folder), start, observers=list(observers))
+            training, device = _set_up(run)
+            prepared = prepare(run)
+            training = _with_weights_to_keep(training, prepared)
             model = prepared.build_model().to(device)
-            notify(observers, Note("trying a few steps"))
+            run.note("trying a few steps")
             width, lines = config.model.d_model, prepared.report_lines()
             write_folder(Path(folder), config, prepared.files)
             size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
@@ -321,27 +304,23 @@ def _started(
     return starting_point(config, restart, lambda note: notify(observers, Note(note)))
 
 
-def _set_up(
-    config: TrainingConfig, observers: Sequence[Observer]
-) -> tuple[TrainingConfig, torch.device]:
+def _set_up(run: Run) -> tuple[TrainingConfig, torch.device]:
     """The settings with the precision that the device uses, and the device to train on."""
     from clearhead.device import multiplies_bf16, processors, set_up_torch
-    from clearhead.training.events import Note, notify
     from clearhead.training.step import choose_precision
 
+    config = run.config.training
     if config.threads > (most := processors()):
-        warning = (
+        run.note(
             f"warning: training.threads = {config.threads:,} is more than the {most:,} processors "
             "of this machine, which slows training down; 0 is one thread per core"
         )
-        notify(observers, Note(warning))
     device = set_up_torch(config.device, config.threads)
     if config.precision == "bf16" and not multiplies_bf16(device):
-        warning = (
+        run.note(
             "warning: this device has no known bf16 instructions, so bf16 is many times slower "
             "than float32; set training.precision to auto or float32"
         )
-        notify(observers, Note(warning))
     return replace(config, precision=choose_precision(config.precision, device)), device
 
 

@@ -221,11 +221,11 @@ class Translator:
             UserWarning: as in `translate`; or the references have another style than the training
                 text.
         """
-        from clearhead.evaluation.evaluate import evaluate_translators
+        from clearhead.evaluation.evaluate import TranslatorSystem, evaluate_translators
 
         sources, references = texts_of(sources), texts_of(references)
 
-        def translate(name: str) -> list[str]:
+        def translate() -> list[str]:
             found = self.translate(
                 sources,
                 search=search,
@@ -236,13 +236,12 @@ class Translator:
             )
             return [join_lines(best.text) for best, *_ in found]
 
+        path = self.folder.path
         return evaluate_translators(
-            {str(self.folder.path): self.config},
+            {str(path): TranslatorSystem(self.config, translate, target_style(self.folder))},
             ("the given sources", "the given references"),
             sources,
             references,
-            translate,
-            lambda _: target_style(self.folder),
             tokenize,
             lowercase,
         )

@@ -31,6 +31,7 @@ from clearhead.cli import (
 )
 from clearhead.cli.failures import failures_reported
 from clearhead.terminal import filtered_output
+from clearhead.version import __version__
 
 COMMANDS = {
     module.__name__.rpartition(".")[2].rstrip("_"): module
@@ -97,8 +98,6 @@ def command_line(words: Sequence[str]) -> Parser:
 
     Only commands that the words name declare their arguments, which may need further modules.
     """
-    from clearhead import __version__
-
     width = min(100, shutil.get_terminal_size().columns)
     form = partial(RawDescriptionHelpFormatter, max_help_position=30, width=width)
     parser = Parser(

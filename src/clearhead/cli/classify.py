@@ -24,15 +24,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clearhead.cli.options import add_shared, loaded_classifier, positive, reject_unused
+from clearhead.cli.failures import warnings_printed
+from clearhead.cli.options import add_shared, load_options, positive, reject_unfit
 from clearhead.cli.streams import (
     NOUNS,
     STANDARD,
     ReportDone,
-    opened_output,
     reject_standard_input,
-    shared,
-    shared_out,
+    shared_input,
     write_results,
 )
 from clearhead.cli.texts import texts_to_classify
@@ -70,29 +69,29 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Classify the input line by line, or sequence by sequence."""
-    classifier = loaded_classifier(args.folder, args)
-    kind = classifier.config.input
-    if kind == "features":
-        reject_unused({"--normalise": args.normalise}, "features")
-        reject_standard_input(args.input_file)
+    from clearhead.api.loading import load_classifier
 
-    def classify(
-        block: Sequence[tuple[str, Any]], before: int, progress: ReportDone
-    ) -> list[list[Prediction]]:
-        return classifier.classify(
-            [content for _, content in block],
-            top=args.top,
-            normalise=args.normalise,
-            batch_size=args.batch_size,
-            offset=before,
-            progress=progress,
-        )
+    with shared_input(args.input_file) as ranks:
+        with warnings_printed():
+            classifier = load_classifier(args.folder, load_options(args))
+        reject_unfit(args, classifier.config)
 
-    with shared(args) as ranks, opened_output(args.output_file, (args.input_file,)) as output:
+        def classify(
+            block: Sequence[tuple[str, Any]], before: int, progress: ReportDone
+        ) -> list[list[Prediction]]:
+            return classifier.classify(
+                [content for _, content in block],
+                top=args.top,
+                normalise=args.normalise,
+                batch_size=args.batch_size,
+                offset=before,
+                progress=progress,
+            )
+
         inputs, total = _read(classifier, args.input_file, args.text_column)
         form = _as_json if args.json_lines else _as_text
-        compute = shared_out(classify, ranks)
-        write_results(args, output, inputs, total, NOUNS[kind], compute, form)
+        noun = NOUNS[classifier.config.input]
+        write_results(args, ranks, inputs, total, noun, classify, form)
 
 
 def _read(
@@ -102,7 +101,7 @@ def _read(
     if classifier.config.input == "text":
         texts, total = texts_to_classify(classifier, path, text_column)
         return ((text, text) for text in texts), total
-    reject_unused({"--text-column": text_column}, "features")
+    reject_standard_input(path)
     from clearhead.data.reading.feature_sequences import read_feature_sequences
 
     label_column = str(classifier.config.data.label_column)

@@ -37,22 +37,21 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import (
+    add_option,
     add_search,
     add_shared,
-    changed_search,
+    chosen_search,
     column,
-    given_search,
-    loaded_classifier,
-    loaded_translator,
-    option,
-    reject_unused,
-    search_settings,
+    load_options,
+    reject_unfit,
 )
 from clearhead.cli.streams import (
+    BLOCK_LINES,
     NOUNS,
     STANDARD,
     Counter,
     Line,
+    blocks,
     in_blocks,
     reject_inputs,
     sentence_lines,
@@ -70,7 +69,6 @@ if TYPE_CHECKING:
     from clearhead.evaluation.evaluate import Report
     from clearhead.evaluation.scores import TranslatorScores
     from clearhead.folder.model_folder import ModelFolder
-    from clearhead.settings import RunConfig
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -83,29 +81,41 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=Path,
         help="model folders or checkpoints; the first is the baseline",
     )
-    for name, metavar, text in (
-        ("--source", "FILE", "translators: sentences to translate"),
-        ("--reference", "FILE", "translators: correct translations"),
-        ("--data", "FILE", "classifiers: examples with labels"),
-        ("--output", "FILE", "predictions, worst errors first: a .csv, .tsv or .jsonl file"),
-        ("--figures", "FOLDER", "classifiers: folder for pictures of the confusion matrices"),
+    for name, fits, text in (
+        ("--source", "translators", "sentences to translate"),
+        ("--reference", "translators", "correct translations"),
+        ("--data", "classifiers", "examples with labels"),
     ):
-        parser.add_argument(name, metavar=metavar, help=text)
-    for kind in ("text", "label"):
-        parser.add_argument(
-            f"--{kind}-column",
+        add_option(parser, name, fits=fits, metavar="FILE", help=f"{fits}: {text}")
+    parser.add_argument(
+        *("-o", "--output"),
+        metavar="FILE",
+        help="predictions, worst errors first: a .csv, .tsv or .jsonl file",
+    )
+    add_option(
+        *(parser, "--figures"),
+        fits="classifiers",
+        metavar="FOLDER",
+        help="classifiers: folder for pictures of the confusion matrices",
+    )
+    for kind, fits in (("text", "classifiers of texts"), ("label", "classifiers")):
+        add_option(
+            *(parser, f"--{kind}-column"),
+            fits=fits,
             metavar="COLUMN",
             type=column,
-            help=f"classifiers: name or position of the {kind} column (default: as in training)",
+            help=f"{fits}: name or position of the {kind} column (default: as in training)",
         )
-    parser.add_argument(
-        "--tokenize",
+    add_option(
+        *(parser, "--tokenize"),
+        fits="translators",
         choices=("13a", "none", "intl", "char", "zh"),
         help="translators: tokenizer of BLEU; none if the text is tokenised already (default: the "
         "models' configuration)",
     )
-    parser.add_argument(
-        "--lowercase",
+    add_option(
+        *(parser, "--lowercase"),
+        fits="translators",
         action=BooleanOptionalAction,
         help="translators: ignore case in scores (default: the models' configuration)",
     )
@@ -130,13 +140,13 @@ def run(args: Namespace) -> None:
     if args.output is not None:
         _check_output(args)
     models = {name: open_folder(name) for name in names}
-    configs = {name: model.config for name, model in models.items()}
-    tasks: dict[str, str] = {name: config.task for name, config in configs.items()}
+    tasks: dict[str, str] = {name: model.config.task for name, model in models.items()}
     todo = "evaluate translators and classifiers one after the other"
-    if common_setting(tasks, "task", todo) == "translation":
-        report = _evaluate_translators(args, configs, models)
-    else:
-        report = _evaluate_classifiers(args, configs, models)
+    is_translation = common_setting(tasks, "task", todo) == "translation"
+    files = "--source test.en --reference test.de" if is_translation else "--data test.tsv"
+    for model in models.values():
+        reject_unfit(args, model.config, f"leave it out; use {files}")
+    report = (_of_translators if is_translation else _of_classifiers)(args, models)
     try:
         text = json.dumps(report.to_dict(), indent=2) if args.as_json else report.to_text()
         print(text, flush=True)
@@ -160,75 +170,65 @@ def _check_output(args: Namespace) -> None:
     reject_inputs([path], (args.source, args.reference, args.data, *map(str, args.folders)))
 
 
-def _evaluate_translators(
-    args: Namespace, configs: Mapping[str, RunConfig], models: Mapping[str, ModelFolder]
-) -> Report[TranslatorScores]:
+def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Report[TranslatorScores]:
+    from clearhead.api.loading import load_translator
     from clearhead.data.judging.text_style import target_style
-    from clearhead.evaluation.evaluate import evaluate_translators
+    from clearhead.evaluation.evaluate import TranslatorSystem, evaluate_translators
 
-    options = {"--data": args.data, "--figures": args.figures}
-    options |= {"--text-column": args.text_column, "--label-column": args.label_column}
-    todo = "leave it out; use --source test.en --reference test.de"
-    reject_unused(options, "translators", todo)
     files = _required(args.source, "--source"), _required(args.reference, "--reference")
     sources = list(sentence_lines(files[0], "sources"))
     references = list(sentence_lines(files[1], "references"))
 
     def translate(name: str) -> list[str]:
-        translator = loaded_translator(name, args, scores=False)
-        search = changed_search(translator.search, {**given_search(args), "n_best": 1})
+        translator = load_translator(name, load_options(args, scores=False))
+        search = chosen_search(args, translator.search, n_best=1)
         compute = translating(translator, search, args)
-        lines = (Line(text, "") for text in sources)
-        with Counter(sys.stderr, len(sources), "sentences") as counter:
+        lines = blocks((Line(text, "") for text in sources), BLOCK_LINES)
+        counter = Counter(sys.stderr, len(sources), "sentences")
+        with counter, warnings_printed(counter.clear):
             return [text_in_line(best) for _, (best, *_) in in_blocks(lines, compute, counter)]
 
+    systems = {
+        name: TranslatorSystem(model.config, partial(translate, name), target_style(model))
+        for name, model in models.items()
+    }
     with warnings_printed():
         return evaluate_translators(
-            configs,
-            files,
-            sources,
-            references,
-            translate,
-            lambda name: target_style(models[name]),
-            args.tokenize,
-            args.lowercase,
+            systems, files, sources, references, args.tokenize, args.lowercase
         )
 
 
-def _evaluate_classifiers(
-    args: Namespace, configs: Mapping[str, RunConfig], models: Mapping[str, ModelFolder]
-) -> Report[ClassifierScores]:
+def _of_classifiers(args: Namespace, models: Mapping[str, ModelFolder]) -> Report[ClassifierScores]:
     from clearhead.data.labels import Labels
     from clearhead.evaluation.baseline import BaselineError, LinearBaseline, baseline_of_run
-    from clearhead.evaluation.evaluate import evaluate_classifiers
+    from clearhead.evaluation.evaluate import ClassifierSystem, evaluate_classifiers
 
-    options = {"--source": args.source, "--reference": args.reference, "--tokenize": args.tokenize}
-    options |= {"--lowercase": args.lowercase, "--no-lowercase": args.lowercase is False}
-    options |= {f"--engine {args.engine}": args.engine != "auto"}
-    options |= {"--compute-type": args.compute_type}
-    options |= {"--sample": args.sample}
-    options |= {option(each.path): getattr(args, each.path) for each in search_settings()}
-    reject_unused(options, "classifiers", "leave it out; use --data test.tsv")
     labels = {name: Labels.of(model) for name, model in models.items()}
     data = _required(args.data, "--data")
-    if args.figures is not None and any(c.classifier.multi_label for c in configs.values()):
+    if args.figures is not None and any(m.config.classifier.multi_label for m in models.values()):
         raise ConfigError(
             "there is no confusion matrix if examples may have several labels",
             where="--figures",
             todo="leave it out",
         )
-    classify = partial(_probabilities, args)
 
     def linear_baseline(name: str) -> LinearBaseline | None:
         try:
-            return baseline_of_run(models[name].path, configs[name], labels[name])
+            return baseline_of_run(models[name].path, models[name].config, labels[name])
         except BaselineError as error:
             print_message(f"no linear baseline: {error.why}")
             return None
 
-    return evaluate_classifiers(
-        configs, labels, data, classify, args.text_column, args.label_column, linear_baseline
-    )
+    systems = {
+        name: ClassifierSystem(
+            *(model.config, labels[name]),
+            *(partial(_probabilities, args, name), partial(linear_baseline, name)),
+        )
+        for name, model in models.items()
+    }
+    columns = {"text_column": args.text_column, "label_column": args.label_column}
+    columns = {key: column for key, column in columns.items() if column}
+    return evaluate_classifiers(systems, data, columns)
 
 
 def _required(file: str | None, name: str) -> str:
@@ -241,15 +241,18 @@ def _required(file: str | None, name: str) -> str:
 def _probabilities(args: Namespace, name: str, examples: Sequence[Labelled]) -> np.ndarray:
     """The probability of each label, (examples, labels)."""
     from clearhead.api.classifier import is_empty
+    from clearhead.api.loading import load_classifier
 
-    classifier = loaded_classifier(name, args)
+    with warnings_printed():
+        classifier = load_classifier(name, load_options(args))
     # `classify` gives them no label, but each example must count in the scores.
     empty = [example.place for example in examples if is_empty(example)]
     if empty:
         more = f" (and {len(empty) - 1:,} more like it)" if len(empty) > 1 else ""
         print_message(f"warning: {empty[0]} has no text, but its prediction is scored{more}")
     nouns = f"{NOUNS[classifier.config.input]}s"
-    with warnings_printed(), Counter(sys.stderr, len(examples), nouns) as counter:
+    counter = Counter(sys.stderr, len(examples), nouns)
+    with counter, warnings_printed(counter.clear):
         return classifier.probabilities(
             examples,
             normalise=args.normalise,

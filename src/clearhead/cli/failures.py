@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from clearhead.errors import (
     DISK_ERRORS,
@@ -124,41 +123,38 @@ def print_message(text: str) -> None:
             print(f"clearhead: {text}", file=sys.stderr, flush=True)
 
 
-class WarningPrinter:
-    """Prints warnings; of remarks on texts the first few of each kind, and a count at the end."""
+@contextlib.contextmanager
+def warnings_printed(before: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Print the warnings given within, and call `before` first.
 
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+    Of remarks on texts the first few of each kind are printed, and at the end how many others
+    there are.
+    """
+    counts: Counter[str] = Counter()
 
-    def show(self, warning: Warning | str) -> None:
-        """Print a warning."""
+    def show(warning: Warning | str, *_: object) -> None:
+        before()
         if not isinstance(warning, TextWarning):
             print_message(f"warning: {warning}")
             return
-        level = "" if warning.kind == "error" else "warning: "
-        for line in warning.lines:
-            self._counts[warning.kind] += 1
-            if self._counts[warning.kind] <= SHOWN_REMARKS.get(warning.kind, 3):
-                print_message(level + line)
+        kind = warning.kind
+        for line in warning.lines[: max(0, _shown(kind) - counts[kind])]:
+            print_message(_level(kind) + line)
+        counts[kind] += len(warning.lines)
 
-    def end(self) -> None:
-        """Print how many remarks were not printed."""
-        for kind, count in self._counts.items():
-            if (more := count - SHOWN_REMARKS.get(kind, 3)) > 0:
-                level = "" if kind == "error" else "warning: "
-                print_message(f"{level}more {REMARKS[kind]}: {more:,}")
-
-
-@contextlib.contextmanager
-def warnings_printed() -> Iterator[None]:
-    """Print warnings given within; of those that differ only in numbers, the first and a count."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
         yield
-    kinds: dict[str, list[str]] = {}
-    for warning in caught:
-        message = str(warning.message)
-        kinds.setdefault(re.sub(r"[\d,]+", "0", message), []).append(message)
-    for first, *others in kinds.values():
-        more = f" (and {len(others):,} more like it)" if others else ""
-        print_message(f"warning: {first}{more}")
+    for kind, count in counts.items():
+        if (more := count - _shown(kind)) > 0:
+            before()
+            print_message(f"{_level(kind)}more {REMARKS[kind]}: {more:,}")
+
+
+def _shown(kind: str) -> int:
+    return SHOWN_REMARKS.get(kind, 3)
+
+
+def _level(kind: str) -> str:
+    return "" if kind == "error" else "warning: "

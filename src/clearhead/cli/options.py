@@ -1,22 +1,20 @@
-"""Options that several commands have, and the model and the search that they choose."""
+"""Options that several commands have, and how they load a model and search."""
 
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from clearhead.cli.failures import warnings_printed
 from clearhead.errors import ConfigError, SearchError
 
 if TYPE_CHECKING:
-    from clearhead.api.classifier import Classifier
-    from clearhead.api.translator import Translator
-    from clearhead.settings import SearchConfig
+    from clearhead.api.loading import LoadOptions
+    from clearhead.settings import RunConfig, SearchConfig
     from clearhead.settings.declare import Setting
 
 
@@ -44,6 +42,7 @@ SHARED: dict[str, dict[str, Any]] = {
         metavar="FOLDER", type=Path, help="model folder or checkpoint, e.g. runs/my-model"
     ),
     "--text-column": dict(
+        fits="classifiers of texts",
         metavar="COLUMN",
         type=column,
         help="name or position of the text column in a .csv, .tsv or .jsonl file (default: as in "
@@ -56,6 +55,7 @@ SHARED: dict[str, dict[str, Any]] = {
         help="output file, which gets its name when it is complete (default: -, stdout)",
     ),
     "--normalise": dict(
+        fits="texts",
         action="store_true",
         help="bring the input into the style of the training text: case, punctuation, quotation "
         "marks (requires sacremoses)",
@@ -78,14 +78,17 @@ SHARED: dict[str, dict[str, Any]] = {
         help="number of CPU threads; 0: one per core (default: 0)",
     ),
     "--engine": dict(
+        fits="translators",
         choices=("auto", "torch", "ctranslate2"),
         default="auto",
         help="program that translates; auto uses the CTranslate2 export if there is one that fits "
         "(see clearhead export), otherwise PyTorch (default: auto)",
     ),
     "--compute-type": dict(
+        fits="translators",
         choices=("float32", "int8", "int16", "bfloat16", "float16"),
         metavar="TYPE",
+        default="",
         help="number type of matrix products: %(choices)s; requires --engine (default: float32)",
     ),
     "--ablate": dict(
@@ -114,7 +117,38 @@ def add_shared(parser: ArgumentParser, *names: str) -> None:
         declared = SHARED[name]
         if name == "--threads" and "--engine" in names:
             declared = {**declared, "help": THREADS_OF_ENGINES}
-        parser.add_argument(*short, name, **declared)
+        add_option(parser, *short, name, **declared)
+
+
+def add_option(
+    parser: ArgumentParser | _ArgumentGroup, *names: str, fits: str = "", **declared: Any
+) -> None:
+    """Declare an option, and which models it fits; by default all.
+
+    `fits` is one of `translators`, `classifiers`, `texts` (models that read texts) and
+    `classifiers of texts`. See `reject_unfit`.
+    """
+    cast(Any, parser.add_argument(*names, **declared)).fits = fits
+
+
+def reject_unfit(args: Namespace, config: RunConfig, todo: str = "leave it out") -> None:
+    """Reject options of the command that have no effect on a model.
+
+    Raises:
+        ConfigError: an option was given.
+    """
+    models = "translators" if config.task == "translation" else "classifiers"
+    fitting = {"", models}
+    if config.input == "text":
+        fitting |= {"texts", f"{models} of texts"}
+    else:
+        models = "features"
+    for action in args.parser._actions:
+        value = getattr(args, action.dest, action.default)
+        if value != action.default and getattr(action, "fits", "") not in fitting:
+            names = [name for name in action.option_strings if name.startswith("--")]
+            name = names[-1] if value is False else names[0]  # --no-lowercase
+            raise ConfigError(f"{name} has no effect on {models}", todo=todo)
 
 
 def option(name: str) -> str:
@@ -133,23 +167,22 @@ def search_settings() -> list[Setting]:
 def add_search(parser: ArgumentParser) -> None:
     """Declare the options of a search: `--sample`, and one for each of `search_settings`."""
     group = parser.add_argument_group("search (defaults: the model's configuration)")
-    group.add_argument("--sample", action="store_true", help="draw outputs at random")
+    add_option(
+        *(group, "--sample"),
+        fits="translators",
+        action="store_true",
+        help="draw outputs at random",
+    )
     for each in search_settings():
         meaning = each.declaration.meaning.replace("`", "")
         only_sampling = "sampling" in each.declaration.only_with
-        group.add_argument(
-            option(each.path),
+        add_option(
+            *(group, option(each.path)),
+            fits="translators",
             type=each.annotation,
             metavar="N" if each.annotation is int else "X",
             help=f"with --sample: {meaning}" if only_sampling else meaning,
         )
-
-
-def given_search(args: Namespace) -> dict[str, Any]:
-    """The search options that the user has given, with `method` for `--sample`."""
-    names = [each.path for each in search_settings()]
-    given = {name: value for name in names if (value := getattr(args, name)) is not None}
-    return {"method": "sampling", **given} if args.sample else given
 
 
 def reject_unused(options: Mapping[str, object], kind: str, todo: str = "leave it out") -> None:
@@ -163,58 +196,37 @@ def reject_unused(options: Mapping[str, object], kind: str, todo: str = "leave i
             raise ConfigError(f"{name} has no effect on {kind}", todo=todo)
 
 
-def changed_search(default: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
-    """The model's own search, changed by the options that were given.
+def chosen_search(args: Namespace, default: SearchConfig, **others: Any) -> SearchConfig:
+    """A model's own search, changed by the options that were given and by `others`.
 
     Raises:
         SearchError: a value is wrong, or has no effect on the method.
     """
-    from clearhead.decoding.texts import chosen_search
+    from clearhead.decoding import texts
     from clearhead.settings.search import idle_for, method_for
 
+    names = [each.path for each in search_settings()]
+    given = {name: value for name in names if (value := getattr(args, name)) is not None} | others
+    if args.sample:
+        given["method"] = "sampling"
     method = given.get("method", method_for(given, default.method))
     if unused := idle_for(method, given):
-        sampling = method == "sampling"
         raise SearchError(
-            f"{option(unused)} has no effect {'with' if sampling else 'without'} --sample",
-            todo="leave one of them out" if sampling else "leave it out, or add --sample",
+            f"{option(unused)} has no effect {'with' if args.sample else 'without'} --sample",
+            todo="leave one of them out" if args.sample else "leave it out, or add --sample",
         )
     try:
-        return chosen_search(default, given, where=None)
+        return texts.chosen_search(default, given, where=None)
     except SearchError as error:
-        names = "|".join(field.name for field in fields(default))
-        setting = re.compile(rf"(?:search\.)?\b({names})\b")
+        setting = re.compile(rf"(?:search\.)?\b({'|'.join(f.name for f in fields(default))})\b")
         error.what = setting.sub(lambda m: option(m[1]), error.what)
         error.todo = error.todo and setting.sub(lambda m: option(m[1]), error.todo)
         raise
 
 
-def loaded_translator(folder: str | Path, args: Namespace, scores: bool) -> Translator:
-    """Load a translator as the options choose, and print warnings, e.g. of a stale export."""
-    from clearhead.api import loading
+def load_options(args: Namespace, **choices: Any) -> LoadOptions:
+    """How the options of a command load its models; `choices` are further fields."""
+    from clearhead.api.loading import LoadOptions
 
-    with warnings_printed():
-        return loading.load_translator(
-            folder,
-            device=args.device,
-            threads=args.threads,
-            engine=args.engine,
-            compute_type=args.compute_type or "",
-            scores=scores,
-            ablate=args.ablate,
-            ablate_by=args.ablate_by,
-        )
-
-
-def loaded_classifier(folder: str | Path, args: Namespace) -> Classifier:
-    """Load a classifier as the options choose, and print warnings."""
-    from clearhead.api import loading
-
-    with warnings_printed():
-        return loading.load_classifier(
-            folder,
-            device=args.device,
-            threads=args.threads,
-            ablate=args.ablate,
-            ablate_by=args.ablate_by,
-        )
+    names = "device", "threads", "engine", "compute_type", "ablate", "ablate_by"
+    return LoadOptions(**{name: getattr(args, name) for name in names if name in args}, **choices)

@@ -8,7 +8,6 @@ import select
 import shlex
 import sys
 import time
-import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,7 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar, cast
 
-from clearhead.cli.failures import INTERRUPTED, WarningPrinter, print_message
+from clearhead.cli.failures import INTERRUPTED, print_message, warnings_printed
 from clearhead.cli.prompt import is_typed, typed_lines
 from clearhead.errors import DataError, reason, what_helps
 from clearhead.terminal import printable, unfiltered
@@ -49,11 +48,7 @@ Compute = Callable[[Sequence[Item], int, ReportDone], Sequence[Result]]
 
 
 def reject_standard_input(path: str) -> None:
-    """Reject the standard input as a source of features.
-
-    Raises:
-        DataError: the path is `-`.
-    """
+    """Raise a `DataError` if sequences of features would be read from the standard input."""
     if path == STANDARD:
         raise DataError(
             "this model classifies sequences of features, which are read from a file",
@@ -147,10 +142,7 @@ def input_pauses(path: str) -> bool:
 
 
 def sentence_lines(path: str, name: str = "input") -> Iterator[str]:
-    """The sentences of a file, such as those to translate: `input_lines`.
-
-    A warning, with the name of the file, is printed if line 1 has a tab, or looks like JSON,
-    markup or subtitles.
+    """The sentences of a file: its `input_lines`, with a warning if line 1 does not look like one.
 
     Raises:
         DataError: as `input_lines`; or a `.tsv` file has several columns.
@@ -181,11 +173,7 @@ def _check_first_line(line: str, path: str, name: str) -> None:
 
 
 def count_lines(path: str) -> int | None:
-    """Check all lines of a file and count them; None if it cannot be read twice.
-
-    Raises:
-        DataError: the file is missing, unreadable, empty, binary or not UTF-8.
-    """
+    """Check all lines of a file and count them; None if it cannot be read twice."""
     from clearhead.data.reading.lines import read_texts_in_lines
 
     if path == STANDARD:
@@ -204,11 +192,7 @@ class Line(NamedTuple):
 
 
 def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[Line]:
-    """Each text with its prefix.
-
-    Raises:
-        DataError: the numbers of texts and prefixes differ.
-    """
+    """Each text with its prefix; a `DataError` if their numbers differ."""
     if prefixes is None:
         yield from (Line(text, "") for text in texts)
         return
@@ -220,40 +204,6 @@ def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Itera
                 where=f"{longer}, line {number}",
             )
         yield Line(text, prefix)
-
-
-def in_blocks(
-    items: Iterable[Item],
-    compute: Compute[Item, Result],
-    counter: Counter,
-    size: int | None = None,
-    pauses: Callable[[], bool] = lambda: False,
-) -> Iterator[tuple[Item, Result]]:
-    """Each item with its result, in order; the memory does not grow with the input.
-
-    Args:
-        items: tuples that begin with a text; read one block at a time.
-        compute: (block, offset, progress) -> results of the block; `offset` is the number of items
-            before it, and `progress` is called with the number of finished items of the block.
-            Warnings are printed.
-        counter: shows the number of finished items.
-        size: maximum number of items in a block (default: `BLOCK_LINES`).
-        pauses: whether the next item has to be waited for; a block then ends.
-    """
-    done = 0
-    printer = WarningPrinter()
-    for block in blocks(items, size or BLOCK_LINES, pauses):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            results = compute(block, done, lambda count, before=done: counter.show(before + count))
-        if caught:
-            counter.clear()
-        for warning in caught:
-            printer.show(warning.message)
-        done += len(block)
-        counter.show(done)
-        yield from zip(block, results, strict=True)
-    printer.end()
 
 
 def blocks(
@@ -272,9 +222,43 @@ def blocks(
         yield block
 
 
+def in_blocks(
+    blocks: Iterable[Sequence[Item]], compute: Compute[Item, Result], counter: Counter
+) -> Iterator[tuple[Item, Result]]:
+    """Each item with its result, in order; the memory does not grow with the input.
+
+    `compute` takes a block, the number of items before it, and a function to call with the number
+    of finished items of the block; `counter` shows the number of all finished items.
+    """
+    done = 0
+    for block in blocks:
+        results = compute(block, done, lambda count, before=done: counter.show(before + count))
+        done += len(block)
+        counter.show(done)
+        yield from zip(block, results, strict=True)
+
+
+@contextmanager
+def shared_input(path: str) -> Iterator[Ranks]:
+    """The processes, as torchrun starts them, that compute the results of one input together.
+
+    Raises:
+        DataError: the input is the standard input, which not every process can read.
+    """
+    from clearhead.ranks import joined_ranks
+
+    with joined_ranks() as ranks:
+        if ranks.count > 1 and path == STANDARD:
+            raise DataError(
+                "several processes cannot share the standard input",
+                todo="name a file: --input FILE",
+            )
+        yield ranks
+
+
 def write_results(
     args: Namespace,
-    output: Output,
+    ranks: Ranks,
     items: Iterable[Item],
     total: int | None,
     noun: str,
@@ -284,74 +268,48 @@ def write_results(
     """Compute the result of each item (see `in_blocks`) and write it.
 
     Args:
-        args: the options of the command; `input_file` and `output_file` are used.
-        output: where the results go.
-        items: read one block at a time.
+        args: the options of the command: its input, its output, and the prefixes, if any.
+        ranks: the processes that share the work; rank 0 alone writes.
+        items: tuples that begin with a text; read one block at a time.
         total: number of items, if it is known.
         noun: what an item is called, e.g. `sentence`.
         compute: computes the results of a block.
         form: (number of the item, from 0; item; result) -> complete lines of output.
     """
-    typed = args.input_file == STANDARD and is_typed()
-    if typed:
-        print_message(f"type a {noun} and press Enter; Ctrl-D ends")
-    # In a terminal the counter would disturb the output, or what is being typed.
-    visible = not typed and not (args.output_file == STANDARD and output.isatty())
-    with Counter(sys.stderr, total, f"{noun}s", visible) as counter:
-        # A user who types waits for each result.
-        pauses = functools.partial(input_pauses, args.input_file)
-        results = in_blocks(items, compute, counter, 1 if typed else None, pauses)
-        try:
-            for number, (item, result) in enumerate(results):
-                output.write(form(number, item, result))
-        except KeyboardInterrupt:
-            if not typed:
-                raise
-            # The usual way to end a dialogue needs no message.
-            print(file=sys.stderr)
-            raise SystemExit(INTERRUPTED) from None
-
-
-@contextmanager
-def shared(args: Namespace) -> Iterator[Ranks]:
-    """The processes that compute the results together, as torchrun starts them.
-
-    All read the input; rank 0 alone writes.
-
-    Raises:
-        DataError: the input is the standard input, which not every process can read.
-    """
-    from clearhead.ranks import joined_ranks
-
-    with joined_ranks() as ranks:
-        if ranks.count > 1 and args.input_file == STANDARD:
-            raise DataError(
-                "several processes cannot share the standard input",
-                todo="name a file: --input-file FILE",
-            )
-        if not ranks.is_first:
-            args.output_file = os.devnull
-        yield ranks
-
-
-def shared_out(compute: Compute[Item, Result], ranks: Ranks) -> Compute[Item, Result]:
-    """The function for `in_blocks` that computes a part of a block on each rank."""
 
     def of_all(block: Sequence[Item], offset: int, progress: ReportDone) -> Sequence[Result]:
         part = ranks.part(block)
         before = offset + ranks.first_of(block)
         return ranks.gathered(compute(part, before, progress) if part else [])
 
-    return compute if ranks.count == 1 else of_all
+    typed = args.input_file == STANDARD and is_typed()
+    if typed:
+        print_message(f"type a {noun} and press Enter; Ctrl-D ends")
+    path = args.output_file if ranks.is_first else os.devnull
+    # A user who types waits for each result.
+    pauses = functools.partial(input_pauses, args.input_file)
+    in_parts = blocks(items, 1 if typed else BLOCK_LINES, pauses)
+    with opened_output(path, (args.input_file, getattr(args, "prefix_file", None))) as output:
+        # In a terminal the counter would disturb the output, or what is being typed.
+        visible = not typed and not (path == STANDARD and output.isatty())
+        counter = Counter(sys.stderr, total, f"{noun}s", visible)
+        with counter, warnings_printed(counter.clear):
+            results = in_blocks(in_parts, compute if ranks.count == 1 else of_all, counter)
+            try:
+                for number, (item, result) in enumerate(results):
+                    output.write(form(number, item, result))
+            except KeyboardInterrupt:
+                if not typed:
+                    raise
+                # The usual way to end a dialogue needs no message.
+                print(file=sys.stderr)
+                raise SystemExit(INTERRUPTED) from None
 
 
 def translating(
     translator: Translator, search: SearchConfig, args: Namespace, on_error: str = "raise"
 ) -> Compute[Line, list[Hypothesis]]:
-    """The function for `in_blocks` that gives the hypotheses of each line.
-
-    Of the options, `batch_size` and `normalise` are used; `on_error` is for `Translator.translate`.
-    """
+    """The function for `in_blocks` that gives the hypotheses of each line."""
 
     def translate(
         block: Sequence[Line], offset: int, progress: ReportDone
@@ -377,25 +335,11 @@ def text_in_line(hypothesis: Hypothesis) -> str:
 
 
 class Output:
-    """The output of a command.
+    """The output of a command, to a file or to the standard output, with its name in messages."""
 
-    Args:
-        stream: a file, or the standard output.
-        where: its name in messages.
-        leftover: whether the file may hold the output of an earlier command, which the first write
-            removes.
-    """
-
-    def __init__(self, stream: BinaryIO, where: str, leftover: bool = False) -> None:
+    def __init__(self, stream: BinaryIO, where: str) -> None:
         self._stream = stream
         self._where = where
-        self.leftover = leftover
-
-    def remove_leftover(self) -> None:
-        """Remove the output of an earlier command, if there is one."""
-        if self.leftover:
-            self._stream.truncate(0)
-            self.leftover = False
 
     def write(self, text: str) -> None:
         """Write and flush a text, which is `printable` on a terminal; a lone surrogate becomes `?`.
@@ -405,7 +349,6 @@ class Output:
             BrokenPipeError: the reader of the output has closed it.
         """
         with _write_errors(self._where):
-            self.remove_leftover()
             shown = printable(text) if self.isatty() else text
             self._stream.write(shown.encode("utf-8", errors="replace"))
             self._stream.flush()
@@ -420,7 +363,7 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
     """An output to a file, or to the standard output if the path is `-`.
 
     The file gets its name when it is complete. After a failure, what was written stays in
-    `name.part` until another command writes the same file.
+    `name.part`.
 
     Args:
         path: the file, or `-`.
@@ -451,31 +394,22 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
         part = target if special else target.with_name(f"{target.name}.part")
         if not special:
             reject_inputs((target, part), inputs)
-        opener = None if special else not_followed
-        stream = open(part, "wb" if special else "ab", opener=opener)  # noqa: SIM115
-    output = Output(stream, path, leftover=not special)
+        stream = open(part, "wb", opener=None if special else not_followed)  # noqa: SIM115
     try:
-        yield output
+        yield Output(stream, path)
         with _write_errors(path):
-            output.remove_leftover()
             stream.close()
             if not special:
                 move_into_place(part, target)
     except BaseException:
         with suppress(OSError):  # the disk is full, and the buffer cannot be written
             stream.close()
-        if not special:
-            _keep_part(part, output)
+        with suppress(OSError):  # the file has its name already, or the disk has failed
+            if not special and part.stat().st_size:
+                print_message(f"the output so far is in {part}")
+            elif not special:
+                part.unlink()
         raise
-
-
-def _keep_part(part: Path, output: Output) -> None:
-    """Print where the incomplete output is after a failure; an empty file is removed."""
-    with suppress(OSError):  # the file has its name already, or the disk has failed
-        if not part.stat().st_size:
-            part.unlink()
-        elif not output.leftover:
-            print_message(f"the output so far is in {part}")
 
 
 def reject_inputs(written: Iterable[Path], inputs: Iterable[str | None]) -> None:
@@ -536,12 +470,9 @@ class Counter:
         visible: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._terminal: TextIO | None = None
-        if visible and stream is not None and stream.isatty():
-            self._terminal = unfiltered(stream)
-        self._total = total
-        self._nouns = nouns
-        self._clock = clock
+        is_shown = visible and stream is not None and stream.isatty()
+        self._terminal = unfiltered(stream) if stream is not None and is_shown else None
+        self._total, self._nouns, self._clock = total, nouns, clock
         self._start = clock()
         self._next = self._start + DELAY_S
         self._shown = False

@@ -41,22 +41,20 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from clearhead.cli.failures import warnings_printed
 from clearhead.cli.options import (
     add_search,
     add_shared,
-    changed_search,
-    given_search,
-    loaded_translator,
+    chosen_search,
+    load_options,
 )
 from clearhead.cli.streams import (
     STANDARD,
     Line,
     count_lines,
     input_lines,
-    opened_output,
     sentence_lines,
-    shared,
-    shared_out,
+    shared_input,
     text_in_line,
     translating,
     with_prefixes,
@@ -114,29 +112,28 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Translate the input line by line."""
+    from clearhead.api.loading import load_translator
+
     if args.input_file == args.prefix_file == STANDARD:
         raise DataError("input and prefixes cannot both come from the standard input")
-    with (
-        shared(args) as ranks,
-        opened_output(args.output_file, inputs=(args.input_file, args.prefix_file)) as output,
-    ):
+    failed: list[ClearheadError] = []
+    with shared_input(args.input_file) as ranks:
         total = count_lines(args.input_file)
-        lines = with_prefixes(
-            sentence_lines(args.input_file),
-            None if args.prefix_file is None else input_lines(args.prefix_file),
-        )
-        translator = loaded_translator(args.folder, args, scores=args.scores or args.json_lines)
+        prefixes = None if args.prefix_file is None else input_lines(args.prefix_file)
+        lines = with_prefixes(sentence_lines(args.input_file), prefixes)
+        with warnings_printed():
+            options = load_options(args, scores=args.scores or args.json_lines)
+            translator = load_translator(args.folder, options)
         n_best = {} if args.n_best is None else {"n_best": args.n_best}
-        search = changed_search(translator.search, given_search(args) | n_best)
+        search = chosen_search(args, translator.search, **n_best)
         form = _format(args.json_lines, args.scores, search.n_best, translator.target_tokenizer)
-        translate = shared_out(translating(translator, search, args, "return"), ranks)
-        failed: list[ClearheadError] = []
+        translate = translating(translator, search, args, "return")
 
         def written(number: int, line: Line, hypotheses: Sequence[Hypothesis]) -> str:
             failed.extend(each.error for each in hypotheses if each.error is not None)
             return form(number, line, hypotheses)
 
-        write_results(args, output, lines, total, "sentence", translate, written)
+        write_results(args, ranks, lines, total, "sentence", translate, written)
     if failed:
         raise SystemExit(failed[0].exit_code)
 

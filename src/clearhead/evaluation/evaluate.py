@@ -110,27 +110,37 @@ class Report(Generic[System]):
         return "\n".join([*lines, *self.notes])
 
 
+@dataclass(frozen=True)
+class TranslatorSystem:
+    """A translator to score.
+
+    Attributes:
+        config: its configuration.
+        translate: gives the translations of the sources (N,). It is called for one system after the
+            other, so that only one model needs to be in memory.
+        style: that of the target text that it learned, if it is known.
+    """
+
+    config: RunConfig
+    translate: Callable[[], Sequence[str]]
+    style: TextStyle | None = None
+
+
 def evaluate_translators(
-    configs: Mapping[str, RunConfig],
+    systems: Mapping[str, TranslatorSystem],
     files: tuple[str, str],
     sources: Sequence[str],
     references: Sequence[str],
-    translate: Callable[[str], Sequence[str]],
-    style_of: Callable[[str], TextStyle | None],
     tokenize: str | None = None,
     lowercase: bool | None = None,
 ) -> Report[TranslatorScores]:
     """Score translators; each but the first is compared with the first by paired bootstrap.
 
     Args:
-        configs: the configuration of each translator, by its name; the baseline first.
+        systems: by name; the baseline first.
         files: the names of the sources and of the references: their files.
         sources: (N,) sentences to translate.
         references: (N,) correct translations.
-        translate: gives the translations of the sources (N,) by the translator of a name. It is
-            called for one translator after the other, so that only one needs to be in memory.
-        style_of: gives the style of the target text that the translator of a name learned, if it is
-            known.
         tokenize: sacreBLEU's tokenizer for BLEU; None takes the one in the configurations.
         lowercase: ignore case; None takes the choice in the configurations.
 
@@ -149,26 +159,26 @@ def evaluate_translators(
             why=f"{len(sources):,} sources and {len(references):,} references",
         )
     if tokenize is None:
-        tokenizers = {name: config.evaluation.tokenize for name, config in configs.items()}
+        tokenizers = {name: each.config.evaluation.tokenize for name, each in systems.items()}
         tokenize = common_setting(tokenizers, "evaluation.tokenize", "name one with --tokenize")
     if lowercase is None:
-        cases = {name: config.lowercase for name, config in configs.items()}
+        cases = {name: each.config.lowercase for name, each in systems.items()}
         todo = "choose one with --lowercase or --no-lowercase"
         lowercase = common_setting(cases, "evaluation.lowercase", todo)
-    for name in configs:
-        _warn_of_references(name, style_of(name), references, lowercase)
-    outputs = {name: translate(name) for name in configs}
-    form = scored_form(configs.values(), lowercase)
+    for name, system in systems.items():
+        _warn_of_references(name, system.style, references, lowercase)
+    outputs = {name: system.translate() for name, system in systems.items()}
+    form = scored_form([system.config for system in systems.values()], lowercase)
     compared = {name: list(map(form, texts)) for name, texts in outputs.items()}
     correct = list(map(form, references))
     scores = compare(compared, correct, tokenize, lowercase=lowercase)
-    systems = {}
+    found = {}
     for name, texts in compared.items():
         exact = exact_match(texts, correct, lowercase=lowercase)
         table = scores_by_length(sources, texts, correct, tokenize, lowercase=lowercase)
         interval = wilson_interval(round(exact * len(texts) / 100), len(texts))
         measures = Scores(*(signed(measure, form) for measure in scores[name].measures))
-        systems[name] = TranslatorScores(measures, exact, interval, tuple(table))
+        found[name] = TranslatorScores(measures, exact, interval, tuple(table))
     return Report(
         f"{len(sources):,} sentences of {source}, scored against {reference}",
         len(sources),
@@ -179,12 +189,12 @@ def evaluate_translators(
             "tokenize": tokenize,
             "lowercase": lowercase,
         },
-        systems,
+        found,
         {
             name: translated_examples(sources, references, texts, lowercase, form)
             for name, texts in outputs.items()
         },
-        _translation_notes(systems, lowercase),
+        _translation_notes(found, lowercase),
     )
 
 
@@ -223,26 +233,36 @@ def _translation_notes(systems: Mapping[str, TranslatorScores], lowercase: bool)
     return [*notes, "Signatures:", *(f"  {m.name:<5} {m.signature}" for m in measures)]
 
 
+@dataclass(frozen=True)
+class ClassifierSystem:
+    """A classifier to score.
+
+    Attributes:
+        config: its configuration.
+        labels: those that it knows.
+        classify: gives the probability of each label (N, labels) for N examples. It is called for
+            one system after the other, so that only one model needs to be in memory.
+        linear_baseline: gives the linear model to compare it with, if any.
+    """
+
+    config: RunConfig
+    labels: Labels
+    classify: Callable[[Sequence[Labelled]], np.ndarray]
+    linear_baseline: Callable[[], LinearBaseline | None] = lambda: None
+
+
 def evaluate_classifiers(
-    configs: Mapping[str, RunConfig],
-    labels: Mapping[str, Labels],
+    systems: Mapping[str, ClassifierSystem],
     data: str,
-    classify: Callable[[str, Sequence[Labelled]], np.ndarray],
-    text_column: str | int | None = None,
-    label_column: str | int | None = None,
-    linear_baseline: Callable[[str], LinearBaseline | None] = lambda name: None,
+    columns: Mapping[str, str | int],
 ) -> Report[ClassifierScores]:
-    """Score classifiers; each but the first is compared with the first by McNemar's test.
+    """Score classifiers on a file or folder of labelled examples; see `score_classifiers`.
 
     Args:
-        configs: the configuration of each classifier, by its name; the baseline first.
-        labels: the labels that each classifier knows.
-        data: file or folder of labelled examples.
-        classify: gives the probability of each label (N, labels) by the classifier of a name. It
-            is called for one classifier after the other, so that only one needs to be in memory.
-        text_column, label_column: names or positions of columns; None takes those in the
-            configurations.
-        linear_baseline: gives the linear model to compare the classifier of a name with, if any.
+        systems: by name; the baseline first.
+        data: the file or folder.
+        columns: `text_column` and `label_column`, names or positions, where those in the
+            configurations do not count.
 
     Raises:
         ConfigError: an example may have several labels for one classifier but not for another, or
@@ -254,20 +274,15 @@ def evaluate_classifiers(
     # Imported here because it loads torch, which a translator may not need.
     from clearhead.data.reading.parts import read_examples
 
-    several = {name: config.classifier.multi_label for name, config in configs.items()}
-    multi_label = common_setting(several, "classifier.multi_label", "evaluate each model by itself")
-    named = {"text_column": text_column, "label_column": label_column}
-    columns = {key: column for key, column in named.items() if column}
-    for name, config in configs.items():
-        labels[name].check_any(name)
+    _multi_label(systems)
+    examples: dict[str, Sequence[Labelled]] = {}
+    for name, system in systems.items():
+        config = system.config
+        system.labels.check_any(name)
         _check_columns(name, config, data, columns)
-    examples = {
-        name: read_examples(
-            data, replace(config, data=replace(config.data, **columns)), labels[name].names
-        )
-        for name, config in configs.items()
-    }
-    baseline = next(iter(configs))
+        config = replace(config, data=replace(config.data, **columns))
+        examples[name] = read_examples(data, config, system.labels.names)
+    baseline = next(iter(systems))
     for name, others in examples.items():
         if [each.labels for each in others] != [each.labels for each in examples[baseline]]:
             raise DataError(
@@ -276,64 +291,55 @@ def evaluate_classifiers(
                 why=f"{name} reads other examples or other labels than {baseline}",
                 todo="name the column with --label-column, or evaluate each model by itself",
             )
-    return score_classifiers(data, labels, examples, classify, multi_label, linear_baseline)
+    return score_classifiers(data, systems, examples)
 
 
 def score_classifiers(
     title: str,
-    labels: Mapping[str, Labels],
+    systems: Mapping[str, ClassifierSystem],
     examples: Mapping[str, Sequence[Labelled]],
-    classify: Callable[[str, Sequence[Labelled]], np.ndarray],
-    multi_label: bool,
-    linear_baseline: Callable[[str], LinearBaseline | None] = lambda name: None,
 ) -> Report[ClassifierScores]:
-    """Score classifiers on examples in memory; see `evaluate_classifiers`.
+    """Score classifiers; each but the first is compared with the first by McNemar's test.
 
     Args:
         title: the name of the data.
-        labels: the labels that each classifier knows, by its name; the baseline first.
+        systems: by name; the baseline first.
         examples: for each classifier the same N examples.
-        classify: gives the probability of each label (N, labels) by the classifier of a name.
-        multi_label: whether an example may have several labels.
-        linear_baseline: gives the linear model to compare the classifier of a name with, if any.
 
     Raises:
+        ConfigError: an example may have several labels for one classifier but not for another.
         DataError: there is a label that a classifier does not know, or no example.
     """
-    truths = {name: _truth(name, examples[name], labels[name]) for name in labels}
-    baseline = next(iter(labels))
-    systems: dict[str, ClassifierScores] = {}
+    multi_label = _multi_label(systems)
+    truths = {name: _truth(name, examples[name], each.labels) for name, each in systems.items()}
+    baseline = next(iter(systems))
+    scores: dict[str, ClassifierScores] = {}
     predictions: dict[str, Sequence[ClassifiedExample]] = {}
     correct: dict[str, np.ndarray] = {}
-    for name, truth in truths.items():
-        probabilities, names = classify(name, examples[name]), labels[name].names
+    for name, system in systems.items():
+        truth, names = truths[name], system.labels.names
+        probabilities = system.classify(examples[name])
         correct[name] = correct_answers(probabilities, truth, multi_label)
-        systems[name] = ClassifierScores(
+        linear = None
+        if (model := system.linear_baseline()) is not None:
+            theirs = model.probabilities([example.input for example in examples[name]])
+            its_scores = score_classes(theirs, truth, names, multi_label)
+            comparison = mcnemar(correct_answers(theirs, truth, multi_label), correct[name])
+            linear = BaselineScores(
+                model.amount, its_scores.accuracy, its_scores.macro_f1, comparison
+            )
+        scores[name] = ClassifierScores(
             score_classes(probabilities, truth, names, multi_label),
             None if name == baseline else mcnemar(correct[baseline], correct[name]),
-            _linear_scores(
-                linear_baseline(name), examples[name], truth, labels[name], correct[name]
-            ),
+            linear,
         )
         predictions[name] = classified_examples(examples[name], probabilities, names, multi_label)
-    return Report(title, len(examples[baseline]), {"data": title}, systems, predictions)
+    return Report(title, len(examples[baseline]), {"data": title}, scores, predictions)
 
 
-def _linear_scores(
-    model: LinearBaseline | None,
-    examples: Sequence[Labelled],
-    truth: np.ndarray,
-    labels: Labels,
-    correct: np.ndarray,
-) -> BaselineScores | None:
-    """The scores of a linear model; `correct` are the answers of the classifier beside it (N,)."""
-    if model is None:
-        return None
-    probabilities = model.probabilities([example.input for example in examples])
-    scores = score_classes(probabilities, truth, labels.names, model.multi_label)
-    its_correct = correct_answers(probabilities, truth, model.multi_label)
-    comparison = mcnemar(its_correct, correct)
-    return BaselineScores(model.amount, scores.accuracy, scores.macro_f1, comparison)
+def _multi_label(systems: Mapping[str, ClassifierSystem]) -> bool:
+    several = {name: each.config.classifier.multi_label for name, each in systems.items()}
+    return common_setting(several, "classifier.multi_label", "evaluate each model by itself")
 
 
 def common_setting(values: Mapping[str, Value], setting: str, todo: str) -> Value:
@@ -365,10 +371,6 @@ def _check_columns(name: str, config: RunConfig, data: str, columns: Mapping[str
     from clearhead.data.reading.feature_sequences import FEATURE_FORMATS
     from clearhead.data.reading.labelled import TEXT_FORMATS
 
-    if "text_column" in columns and config.input == "features":
-        raise ConfigError(
-            "--text-column has no effect on features", where=name, todo="leave it out"
-        )
     if config.input == "features" and isinstance(columns.get("label_column"), int):
         raise ConfigError(
             "--label-column is a position, and files of sequences have a header",

@@ -313,14 +313,6 @@ def scores_by_length(
     return table
 
 
-def share_below(references: Sequence[str], tokenize: str) -> float:
-    """The share of references with fewer than four tokens, which have no n-gram for BLEU."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    tokenizer = BLEU(tokenize=tokenize).tokenizer
-    return sum(len(tokenizer(text).split()) < ORDER for text in references) / len(references)
-
-
 def _metrics(
     tokenize: str, lowercase: bool, references: Sequence[str]
 ) -> tuple[dict[str, Metric], int | None]:

@@ -20,7 +20,6 @@ import numpy
 import sentencepiece
 import torch
 
-from clearhead import __version__
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason, what_helps
 from clearhead.folder.files import make_folder, open_to_append, read_json, refuse_links, write_json
 from clearhead.folder.manifest import MANIFEST
@@ -38,6 +37,7 @@ from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import as_toml
 from clearhead.training.checkpoints import STATE
+from clearhead.version import __version__
 
 LOCK = "training/.lock"
 """Created by every run before it writes anything else."""

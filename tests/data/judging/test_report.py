@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clearhead.api.preparation import prepare
 from clearhead.data.judging.report import DataReport, Finding
 from clearhead.data.preparation import (
     LabelledData,
@@ -22,7 +21,7 @@ from clearhead.data.preparation import (
 from clearhead.data.reading.parts import Parts, parts_of
 from clearhead.data.trainable import read_labelled
 from clearhead.settings import DataConfig, RunConfig, TokenizerConfig, config_from
-from small_runs import SMALL_MODEL, write_tsv
+from small_runs import SMALL_MODEL, prepared, write_tsv
 
 PAIRS = [(f"a{n} b", f"c{n} d") for n in range(6)]
 VALIDATION = [("v w", "x y"), ("v v", "x x"), ("v v", "x x")]
@@ -89,7 +88,7 @@ def test_a_run_has_a_file_of_all_findings_where_a_report_has_but_the_first(
         train=write_tsv(tmp_path / "train.tsv", train),
         validation=write_tsv(tmp_path / "val.tsv", validation),
     )
-    found = prepare(RunConfig(data=data, tokenizer=WORDS), None, tmp_path / "corpus", []).findings
+    found = prepared(RunConfig(data=data, tokenizer=WORDS), tmp_path / "corpus").findings
     lines = [file.read_text().splitlines() for file in found]
     assert [len(each) for each in lines] == expected
     assert all(each[0].endswith(":2\tthe same pair came before") for each in lines)
@@ -277,7 +276,7 @@ def test_files_of_a_folder_are_distinguished_by_their_path_in_it(
 def test_findings_in_test_data_are_reported_and_kept(tmp_path: Path) -> None:
     config = text_run(tmp_path, test=write_tsv(tmp_path / "test.tsv", [("warm", "a")] * 2))
     config = dataclasses.replace(config, folder=str(tmp_path / "run"))
-    ready = prepare(config, None, tmp_path, ())
+    ready = prepared(config, tmp_path)
     lines = [line for report in ready.reports for line in report.lines()]
     assert "test: 1 kept: the same example came before (test.tsv:2)" in lines
     assert [report.to_dict()["name"] for report in ready.reports][-1] == "test"

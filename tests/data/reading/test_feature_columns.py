@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.api.preparation import prepare
 from clearhead.api.start import starting_point
 from clearhead.data.reading.feature_sequences import read_feature_sequences
 from clearhead.data.reading.labelled import Labelled, LabelledSequence, in_columns
 from clearhead.errors import DataError
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import ClassificationTask
-from small_runs import feature_run
+from small_runs import feature_run, prepared
 
 NAMES = ("x", "y", "z")
 ORDERS = [("y", "z", "x"), ("z", "y", "x"), NAMES]
@@ -100,25 +99,25 @@ def test_a_missing_or_further_feature_is_rejected_by_name_and_line(
     assert message in caught.value.what
     assert caught.value.where == f"{path}:2"
     with pytest.raises(DataError) as caught:
-        prepare(table_run(tmp_path, validation=[write_table(Path(path), columns, 3, 2)]), *NOTHING)
+        prepared(table_run(tmp_path, validation=[write_table(Path(path), columns, 3, 2)]), NOWHERE)
     assert message in caught.value.what
     assert caught.value.where == f"{path}:2"
 
 
-NOTHING = (None, Path(), ())
+NOWHERE = Path()
 
 
 def test_validation_and_test_files_may_have_another_order(tmp_path: Path) -> None:
-    def prepared(order: Sequence[str]) -> ClassificationTask:
+    def task_of(order: Sequence[str]) -> ClassificationTask:
         validation = write_table(tmp_path / "validation.csv", order, 9, 4)
         # The first sequences of the training data again.
         test = write_table(tmp_path / "test.csv", order, 6, 1)
         config = table_run(tmp_path, validation=[validation], test=[test])
-        task = prepare(config, *NOTHING).task
+        task = prepared(config, NOWHERE).task
         assert isinstance(task, ClassificationTask)
         return task
 
-    plain, other = prepared(NAMES), prepared(("z", "x", "y"))
+    plain, other = task_of(NAMES), task_of(("z", "x", "y"))
     assert len(plain.data.train) == 84
     assert [example.place for example in other.data.train] == [e.place for e in plain.data.train]
     for left, right in zip(plain.data.validation_rows, other.data.validation_rows, strict=True):
@@ -136,7 +135,7 @@ def test_a_classifier_that_begins_with_an_encoder_has_the_order_of_its_columns(
     config = feature_run(tmp_path, data={"train": [train]})
     config = dataclasses.replace(config, start_from=before.folder)
     with starting_point(config, True, print) as (complete, start):
-        task = prepare(complete, *NOTHING, start=start).task
+        task = prepared(complete, NOWHERE, start=start).task
     assert isinstance(task, ClassificationTask)
     for row, example in zip(task.data.rows, task.data.train, strict=True):
         np.testing.assert_array_equal(row, example.input[:, [1, 2, 0]])

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from clearhead import __version__
 from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.folder.files import json_bytes, move_into_place, read_bounded, read_json, unwritable
@@ -53,6 +52,7 @@ from clearhead.settings import DataConfig, Learned, RunConfig, TokenizerConfig
 from clearhead.settings.data import HUB
 from clearhead.tokenizer import JsonTokenizer
 from clearhead.tokenizer.pretrained import Numbering
+from clearhead.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

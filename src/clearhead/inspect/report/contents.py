@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from clearhead import __version__
 from clearhead.decoding.beam import Node
 from clearhead.decoding.engine import Hypothesis, length_penalty
 from clearhead.inspect.explanation import (
@@ -28,6 +27,7 @@ from clearhead.model.layers import PreNorm
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.settings import NoPositions, RunConfig, SearchConfig
 from clearhead.tokenizer import EOS, Tokenizer
+from clearhead.version import __version__
 
 WALK_BYTES = 24_000_000
 """The vectors of all layers are left out if they are larger."""
