@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
+from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
+from clearhead.decoding.ctranslate2_library import NAME, installed, read_ctranslate2
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.device import check_device, imported, set_up_torch, threads_of_process
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
@@ -18,9 +20,6 @@ from clearhead.folder.model_folder import (
     read_temperature,
     read_tokenizers,
 )
-from clearhead.formats.ctranslate2.engine import CTranslate2Engine
-from clearhead.formats.ctranslate2.folder import NAME, read_ctranslate2
-from clearhead.formats.ctranslate2.runtime import installed
 from clearhead.inspect.names import listed
 from clearhead.settings import SearchConfig
 from clearhead.settings.training import MOST_THREADS

@@ -27,12 +27,8 @@ from clearhead.folder.model_folder import (
     read_weights,
 )
 from clearhead.folder.tensors import PREVIOUS_STATE, STATE, check_shapes, load_parameters
-from clearhead.formats.huggingface.reading import (
-    check_exists,
-    import_model,
-    is_huggingface,
-    settings_of_files,
-)
+from clearhead.formats.huggingface.reading import import_model, settings_of_files
+from clearhead.formats.huggingface.sources import check_exists, is_huggingface
 from clearhead.model.build import build_classifier, build_model
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import (
