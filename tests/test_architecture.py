@@ -133,7 +133,7 @@ PACKAGES = sorted(
             "clearhead.data.reading.pairs",
         ),
         *("clearhead.data.reading.labelled", "clearhead.data.reading.feature_sequences"),
-        *("clearhead.decoding.engine", "clearhead.formats.ctranslate2.engine"),
+        *("clearhead.decoding.engine", "clearhead.decoding.ctranslate2_engine"),
         *PACKAGES,
     ],
 )

@@ -258,7 +258,7 @@ def _no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
         "clearhead.record",
         "import clearhead.api.text_classifier",  # as joblib does in its processes
         "from clearhead.device import set_up_torch; set_up_torch('cpu', 2)",
-        "from clearhead.formats.ctranslate2.runtime import installed; installed()",
+        "from clearhead.decoding.ctranslate2_library import installed; installed()",
     ],
 )
 def test_libgomp_takes_the_limit_and_the_environment_is_put_back(program: str) -> None:

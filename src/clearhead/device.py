@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import TYPE_CHECKING
+from weakref import WeakMethod
 
 from clearhead.errors import ClearheadError, ConfigError, warn
 from clearhead.ranks import local_count, local_number
@@ -164,9 +165,22 @@ def set_up_thread() -> None:
 
 @cache
 def _protect_forks() -> None:
-    """Let PyTorch compute with one thread in processes that are forked from this one."""
-    # They lack the other threads of OpenMP, and would wait for these for ever.
-    os.register_at_fork(after_in_child=lambda: _set_threads(1))
+    """Let PyTorch compute with one thread in processes that are forked from this one.
+
+    They lack the other threads of OpenMP, and would wait for these for ever.
+    """
+    after_fork(partial(_set_threads, 1))
+
+
+def after_fork(function: Callable[[], None]) -> None:
+    """Call a function in processes that are forked from this one; a method if its object lives."""
+    found = WeakMethod(function) if isinstance(function, MethodType) else lambda: function
+
+    def call() -> None:
+        if (live := found()) is not None:
+            live()
+
+    os.register_at_fork(after_in_child=call)
 
 
 def convolve_as_exactly_as_multiply() -> None:

@@ -15,13 +15,14 @@ import pytest
 import torch
 
 from clearhead import api
-from clearhead.api.exporting import FORMATS, exports_after_training
+from clearhead.api.exporting import exports_after_training
 from clearhead.api.loading import AutoEngine
 from clearhead.api.text_classifier import TextClassifier
 from clearhead.api.training import train
 from clearhead.cli import export
 from clearhead.errors import DISK_ERRORS, ExportError
 from clearhead.folder.exports import DESCRIPTION
+from clearhead.formats.registry import FORMATS
 from clearhead.model.build import build_model
 from clearhead.settings.declare import Runs
 from clearhead.training.events import Note, RunEnded
@@ -122,7 +123,7 @@ def test_ctrl_c_skips_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise KeyboardInterrupt
 
     folder = random_folder(tmp_path)
-    monkeypatch.setattr("clearhead.api.exporting.export_ctranslate2", interrupted)
+    monkeypatch.setattr("clearhead.api.exporting.export", interrupted)
     (line,) = exports_after_training(folder, automatic=True)
     assert f"clearhead export {folder}" in line
 

@@ -21,12 +21,12 @@ import clearhead
 from clearhead import api
 from clearhead.api.exporting import export_model
 from clearhead.api.loading import AutoEngine
+from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
+from clearhead.decoding.ctranslate2_library import MODEL, NAME
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError, ExportError, ModelFolderError
-from clearhead.folder.model_folder import WEIGHTS, open_folder
-from clearhead.formats.ctranslate2.engine import CTranslate2Engine
-from clearhead.formats.ctranslate2.folder import NAME
-from clearhead.formats.ctranslate2.runtime import MODEL
+from clearhead.folder.model_folder import read_model_folder, read_tokenizers
+from clearhead.folder.tensors import WEIGHTS
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import read_tokenizers
 from exported_models import assert_same, fast_engine, random_folder, write_random_weights

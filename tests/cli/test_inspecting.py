@@ -15,9 +15,9 @@ import torch
 import clearhead
 from clearhead.api.classifier import Classifier
 from clearhead.api.exporting import export_model
+from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.formats.ctranslate2.engine import CTranslate2Engine
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY
 from clearhead.inspect.study import measured_belief
 from clearhead.inspect.subject import Subject

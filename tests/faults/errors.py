@@ -40,7 +40,7 @@ from clearhead.errors import ClearheadError
 from clearhead.folder.exports import read_export
 from clearhead.folder.model_folder import WEIGHTS, open_folder
 
-for _name in ("api.exporting", "formats.ctranslate2.engine", "cli.init"):
+for _name in ("api.exporting", "decoding.ctranslate2_engine", "cli.init"):
     import_module(f"clearhead.{_name}")  # before a process is forked
 
 ADVICE = {

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
+from clearhead.decoding.ctranslate2_library import NAME, read_ctranslate2
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.folder.model_folder import open_folder, tokenizer_files, write_folder
 from clearhead.folder.tensors import parameters_of, write_tensors
-from clearhead.formats.ctranslate2.engine import CTranslate2Engine
-from clearhead.formats.ctranslate2.folder import NAME, read_ctranslate2
 from clearhead.model.build import build_model
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TokenizerConfig
 from clearhead.tokenizer import EOS, Tokenizer, WordTokenizer, learn_tokenizer

@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clearhead.errors import ModelFolderError
-from clearhead.formats.huggingface.marian import tokenizers_of
+from clearhead.formats.huggingface.translators import tokenizers_of
 from clearhead.tokenizer import BOS, EOS, PAD, load_tokenizer
 from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.pretrained import Numbering

@@ -1,24 +1,20 @@
-"""Export a trained model; `FORMATS` has the formats."""
+"""Export a trained model to one of the formats in `clearhead.formats.registry`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from clearhead.data.labels import Labels
-from clearhead.device import imported
+from clearhead.decoding.ctranslate2_library import NAME as CTRANSLATE2
 from clearhead.errors import ClearheadError, ExportError, meant, reason, type_of
 from clearhead.folder.exports import DESCRIPTION, command, read_export
 from clearhead.folder.model_folder import ModelFolder, open_folder
-from clearhead.formats.ctranslate2.export import export_ctranslate2
-from clearhead.formats.ctranslate2.folder import NAME as CTRANSLATE2
-from clearhead.formats.huggingface.export import export_translator
-from clearhead.formats.onnx.export import export_onnx
+from clearhead.formats.registry import FORMATS, export
 from clearhead.settings import RunConfig
-from clearhead.settings.declare import Runs
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
@@ -32,36 +28,6 @@ class Fitted(Protocol):
     def model_(self) -> Classifier:
         """The trained classifier."""
         ...
-
-
-class ExportFormat(NamedTuple):
-    """A format that models can be exported to.
-
-    Attributes:
-        runs: the kinds of models that it has.
-        export: writes a model to a folder, and returns sentences about the comparison of the two.
-        options: names of the options of `export_model` that `export` takes, too.
-    """
-
-    runs: Runs
-    export: Callable[..., Iterable[str]]
-    options: tuple[str, ...] = ()
-
-
-def _export_huggingface(found: ModelFolder, output: Path) -> list[str]:
-    if found.config.task == "translation":
-        return export_translator(found, output)
-    from clearhead.formats.huggingface.classifiers import export_classifier
-
-    return export_classifier(found, output)
-
-
-FORMATS = {
-    "ctranslate2": ExportFormat(Runs.TRANSLATION, export_ctranslate2),
-    "onnx": ExportFormat(Runs.LABELLED, export_onnx, ("int8",)),
-    "huggingface": ExportFormat(Runs.TEXT, _export_huggingface),
-}
-"""The formats by name. The first one that a kind of model has is its default."""
 
 
 def export_model(
@@ -117,8 +83,7 @@ def export_model(
             todo="leave it out; CTranslate2 converts the weights when they are used: "
             "--engine ctranslate2 --compute-type int8",
         )
-    imported("torch")
-    for sentence in FORMATS[format].export(found, path, **options):
+    for sentence in export(found, format, path, **options):
         if report is not None:
             report(sentence)
     return path
@@ -198,7 +163,7 @@ def exports_after_training(folder: Path, automatic: bool) -> Iterator[str]:
 def _automatic_export(found: ModelFolder, path: Path) -> str:
     """Write the CTranslate2 export; returns a line about it, or about why there is none."""
     try:
-        export_ctranslate2(found, path)
+        export(found, CTRANSLATE2, path)
     except ClearheadError as error:
         why = ": ".join(filter(None, (error.what, error.why)))
         why = "; ".join(filter(None, (why, error.todo)))

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
+from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
+from clearhead.decoding.ctranslate2_library import NAME, installed, read_ctranslate2
 from clearhead.decoding.engine import Hypothesis
 from clearhead.device import check_device, imported, set_up_torch, threads_of_process
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
 from clearhead.folder.model_folder import ModelFolder, open_folder, read_temperature
-from clearhead.formats.ctranslate2.engine import CTranslate2Engine
-from clearhead.formats.ctranslate2.folder import NAME, read_ctranslate2
-from clearhead.formats.ctranslate2.runtime import installed
 from clearhead.inspect.names import listed
 from clearhead.settings import SearchConfig
 from clearhead.settings.training import MOST_THREADS

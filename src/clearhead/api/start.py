@@ -20,12 +20,8 @@ from clearhead.data.proposing.settings import Brought
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.folder.model_folder import ModelFolder, folder_of, open_folder
 from clearhead.folder.tensors import check_shapes, load_parameters
-from clearhead.formats.huggingface.reading import (
-    check_exists,
-    import_model,
-    is_huggingface,
-    settings_of_files,
-)
+from clearhead.formats.huggingface.reading import import_model, settings_of_files
+from clearhead.formats.huggingface.sources import check_exists, is_huggingface
 from clearhead.model.build import build_classifier, build_model
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import (

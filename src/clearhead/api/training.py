@@ -256,7 +256,7 @@ def dry_run(
     from clearhead.api.exporting import can_export_after_training
     from clearhead.api.preparation import Run, prepare
     from clearhead.data.reading.parts import parts_of
-    from clearhead.formats.ctranslate2.folder import size_of_export
+    from clearhead.decoding.ctranslate2_library import size_of_export
     from clearhead.training.dry_run import try_steps
 
     try:

@@ -18,9 +18,9 @@ from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.errors import ExportError
 from clearhead.folder.model_folder import open_folder, tokenizer_files, write_folder
 from clearhead.folder.tensors import read_tensors
-from clearhead.formats.huggingface import export
-from clearhead.formats.huggingface.export import export_translator
+from clearhead.formats.huggingface import translators
 from clearhead.formats.huggingface.reading import import_model
+from clearhead.formats.registry import export
 from clearhead.settings import Learned, NoPositions, RunConfig, SearchConfig, TokenizerConfig
 from clearhead.tokenizer import SentencePieceTokenizer
 from exported_models import random_folder, write_random_weights
@@ -74,8 +74,8 @@ PRE: list[dict[str, Any]] = [
 )
 def test_transformers_translates_as_the_model(choices: dict[str, Any], tmp_path: Path) -> None:
     folder = translator(tmp_path / "run", **choices)
-    found = open_folder(folder)
-    (compared,) = export_translator(found, tmp_path / "export")
+    found = read_model_folder(folder)
+    (compared,) = export(found, "huggingface", tmp_path / "export")
     assert "the same" in compared
     theirs, facts = transformers.AutoModelForSeq2SeqLM.from_pretrained(
         tmp_path / "export", output_loading_info=True
@@ -116,7 +116,7 @@ def test_what_transformers_lacks_is_refused_by_name(
     sharing: dict[str, Any] = {"share_embeddings": "all"}
     folder = translator(tmp_path / "run", **(sharing | choices))
     with pytest.raises(ExportError) as caught:
-        export_translator(open_folder(folder), tmp_path / "export")
+        export_model(folder, "huggingface", tmp_path / "export")
     assert named in caught.value.what
     assert not (tmp_path / "export").exists()
 
@@ -124,7 +124,7 @@ def test_what_transformers_lacks_is_refused_by_name(
 def test_words_are_refused(tmp_path: Path) -> None:
     folder = random_folder(tmp_path / "run")
     with pytest.raises(ExportError) as caught:
-        export_translator(open_folder(folder), tmp_path / "export")
+        export_model(folder, "huggingface", tmp_path / "export")
     assert "tokenizer.kind" in caught.value.what
 
 
@@ -163,12 +163,12 @@ def test_an_imported_model_is_exported_with_the_same_bytes(
 
 def test_an_unequal_export_is_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = translator(tmp_path / "run", norm="post", share_embeddings="all")
-    config = export.huggingface_config
+    config = translators.huggingface_config
 
     def other(settings: Any, numberings: Any) -> Any:
         return config(dataclasses.replace(settings, activation="gelu"), numberings)
 
-    monkeypatch.setattr(export, "huggingface_config", other)
+    monkeypatch.setattr(translators, "huggingface_config", other)
     with pytest.raises(ExportError, match="differs from the model"):
         export_model(folder, "huggingface")
     assert not (folder / "huggingface").exists()

@@ -19,8 +19,9 @@ from clearhead import api
 from clearhead.api.start import brought_by
 from clearhead.errors import ModelFolderError
 from clearhead.folder.tensors import read_tensors
-from clearhead.formats.huggingface import budget, reading
-from clearhead.formats.huggingface.reading import import_model, is_huggingface, settings_of_files
+from clearhead.formats.huggingface import encoders, sources
+from clearhead.formats.huggingface.reading import import_model, settings_of_files
+from clearhead.formats.huggingface.sources import is_huggingface
 from clearhead.settings import RunConfig, config_from
 from clearhead.tokenizer import BOS, EOS
 from fake_translator import run
@@ -289,15 +290,15 @@ def test_an_import_that_computes_something_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(tmp_path / "hf", "Bert", head=False)
-    settings = reading.model_settings
+    settings = encoders.model_settings
 
     def other(*arguments: Any) -> Any:
         import dataclasses
 
         return dataclasses.replace(settings(*arguments), activation="relu")
 
-    monkeypatch.setattr(reading, "model_settings", other)
-    with pytest.raises(ModelFolderError, match="hidden states"):
+    monkeypatch.setattr(encoders, "model_settings", other)
+    with pytest.raises(ModelFolderError, match="computes something else"):
         import_model(tmp_path / "hf", tmp_path / "ours")
     assert not (tmp_path / "ours").exists()
 
@@ -379,7 +380,7 @@ def test_a_marian_model_with_a_huge_table_of_positions_is_not_built(tmp_path: Pa
 def test_a_model_that_does_not_fit_into_memory_is_not_built(
     foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "memory_of_process", lambda: 4000)
+    monkeypatch.setattr(sources, "memory_of_process", lambda: 4000)
     assert refused(foreign, tmp_path).where == str(foreign)
 
 
@@ -393,9 +394,9 @@ def test_an_index_that_names_files_outside_the_folder_is_refused(
 ) -> None:
     hf = shutil.copytree(foreign, tmp_path / "hf")
     (hf / "model.safetensors").rename(tmp_path / "secret.safetensors")
-    (hf / budget.INDEX).write_text(json.dumps({"metadata": {}, "weight_map": {"x": name}}))
+    (hf / sources.INDEX).write_text(json.dumps({"metadata": {}, "weight_map": {"x": name}}))
     assert refused(hf, tmp_path).where == str(hf)
-    (hf / budget.INDEX).write_text(json.dumps({"weight_map": name}))
+    (hf / sources.INDEX).write_text(json.dumps({"weight_map": name}))
     assert refused(hf, tmp_path).where == str(hf)
 
 
@@ -403,7 +404,7 @@ def test_an_index_of_files_beside_it_is_read(tmp_path: Path) -> None:
     model = written(tmp_path / "hf", "Bert", head=True)
     (tmp_path / "hf" / "model.safetensors").unlink()
     model.save_pretrained(tmp_path / "hf", max_shard_size="10KB")
-    assert (tmp_path / "hf" / budget.INDEX).exists()
+    assert (tmp_path / "hf" / sources.INDEX).exists()
     import_model(tmp_path / "hf", tmp_path / "ours")
 
 

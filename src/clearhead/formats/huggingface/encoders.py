@@ -1,107 +1,152 @@
-"""The encoders of the BERT family as classifiers: their settings, names and parameters.
+"""Classifiers as encoders of the BERT family, in both directions.
 
 BERT (Devlin et al. 2019), DistilBERT (Sanh et al. 2019), RoBERTa (Liu et al. 2019) and XLM-R
-(Conneau et al. 2020) are post-norm encoders with learned positions and a norm of the embeddings.
+(Conneau et al. 2020) are post-norm encoders with learned positions and a norm of the embeddings. A
+classifier of this shape is exported as BERT or DistilBERT: with the first vector, and a hidden
+layer with tanh (BERT) or ReLU (DistilBERT). Logits of the export are divided by the temperature,
+so that it gives the probabilities of `clearhead classify`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+import transformers
+from tokenizers import Tokenizer as LibraryTokenizer
+from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 
+from clearhead.data.inputs import TextInputs, read_inputs
+from clearhead.data.labels import LABELS, Labels
+from clearhead.decoding.torch_engine import with_weights
 from clearhead.errors import ModelFolderError
-from clearhead.formats.huggingface.library import ACTIVATIONS
-from clearhead.settings import ClassifierConfig, DropoutConfig, Learned, ModelConfig
+from clearhead.folder.model_folder import ModelFolder, read_temperature
+from clearhead.folder.tensors import load_parameters, parameters_of
+from clearhead.formats.equality import SENTENCES, Comparison
+from clearhead.formats.huggingface.library import ACTIVATION_NAMES, ACTIVATIONS
+from clearhead.formats.huggingface.pieces import fast_tokenizer
+from clearhead.formats.huggingface.sources import has_head
+from clearhead.formats.huggingface.weights import (
+    BERT,
+    DISTILBERT,
+    FAMILIES,
+    Family,
+    encoder_weights,
+)
+from clearhead.model.build import build_classifier
+from clearhead.model.positions import sinusoids
+from clearhead.model.transformer import EncoderClassifier
+from clearhead.settings import (
+    ClassifierConfig,
+    DataConfig,
+    DropoutConfig,
+    Learned,
+    ModelConfig,
+    RunConfig,
+    Sinusoidal,
+    TokenizerConfig,
+)
+from clearhead.tokenizer import BOS, PAD, JsonTokenizer, SentencePieceTokenizer, Tokenizer
 from clearhead.tokenizer.pretrained import Numbering
 
+AUTO = "AutoModelForSequenceClassification"
 
-@dataclass(frozen=True)
-class Family:
-    """What a family calls its parameters and settings, and what distinguishes it.
+EXPORTED = {"tanh": BERT, "relu": DISTILBERT}
+"""The families of exports by the activation function of the hidden layer of the head."""
 
-    Attributes:
-        prefix: of the encoder's parameters in a model with a head.
-        layer: of the parameters of layer i.
-        parts: the names in a layer of our modules' parameters; several are concatenated.
-        head: the names of the hidden and the output layer of the head.
-        hidden: the activation function of that hidden layer.
-        d_ff, activation: the names of these settings.
-        first_position: the row of the table of positions that the first token uses.
-    """
+POSITIONS = "input.positions.table"
+WORDS = "input.embedding.weight"
 
-    prefix: str
-    layer: str
-    parts: Mapping[str, tuple[str, ...]]
-    head: tuple[str, str]
-    hidden: str
-    d_ff: str = "intermediate_size"
-    activation: str = "hidden_act"
-    first_position: Callable[[Any], int] = lambda config: 0
+Parts = tuple[TextInputs, Labels]
 
-    def names(self, layers: int, prefix: str = "") -> dict[str, tuple[str, ...]]:
-        """The names of the parameters that make up each of ours, but embeddings and head."""
-        modules: dict[str, tuple[str, ...]] = {"input.norm": (f"{prefix}embeddings.LayerNorm",)}
-        for i in range(layers):
-            for ours, theirs in self.parts.items():
-                names = tuple(f"{prefix}{self.layer.format(i)}.{name}" for name in theirs)
-                modules[f"encoder.layers.{i}.{ours}"] = names
-        return {
-            f"{ours}.{kind}": tuple(f"{name}.{kind}" for name in theirs)
-            for ours, theirs in modules.items()
-            for kind in ("weight", "bias")
-        }
+START = "<s>"
+PADDING = "<padding>"
 
 
-BERT_LAYER = {
-    "self_attention.packed": tuple(f"attention.self.{each}" for each in ("query", "key", "value")),
-    "self_attention.output": ("attention.output.dense",),
-    "residuals.0.norm": ("attention.output.LayerNorm",),
-    "feed_forward.hidden": ("intermediate.dense",),
-    "feed_forward.output": ("output.dense",),
-    "residuals.1.norm": ("output.LayerNorm",),
-}
-
-DISTILBERT_LAYER = {
-    "self_attention.packed": tuple(f"attention.{each}_lin" for each in "qkv"),
-    "self_attention.output": ("attention.out_lin",),
-    "residuals.0.norm": ("sa_layer_norm",),
-    "feed_forward.hidden": ("ffn.lin1",),
-    "feed_forward.output": ("ffn.lin2",),
-    "residuals.1.norm": ("output_layer_norm",),
-}
-
-BERT = Family("bert.", "encoder.layer.{}", BERT_LAYER, ("bert.pooler.dense", "classifier"), "tanh")
-DISTILBERT = Family(
-    *("distilbert.", "transformer.layer.{}", DISTILBERT_LAYER, ("pre_classifier", "classifier")),
-    hidden="relu",
-    d_ff="hidden_dim",
-    activation="activation",
-)
-ROBERTA = Family(
-    *("roberta.", "encoder.layer.{}", BERT_LAYER, ("classifier.dense", "classifier.out_proj")),
-    hidden="tanh",
-    # Positions count from the number of the padding token (as in fairseq).
-    first_position=lambda config: config.pad_token_id + 1,
-)
-
-FAMILIES = {"bert": BERT, "distilbert": DISTILBERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA}
-"""The families by the `model_type` of a configuration."""
+def unsupported(found: ModelFolder) -> Iterator[tuple[str, str]]:
+    """The settings that BERT and DistilBERT do not have, each with the reason."""
+    config = found.config
+    model, head = config.model, config.classifier
+    both = "BERT and DistilBERT"
+    if config.input != "text":
+        yield f"input = {config.input!r}", f"{both} read tokens"
+    tokenizer = getattr(read_inputs(found), "tokenizer", None)
+    if not isinstance(tokenizer, JsonTokenizer | SentencePieceTokenizer):
+        yield "tokenizer.kind = 'words'", "the export has pieces of words"
+    if head.pooling != ("first",):
+        yield f"classifier.pooling = {list(head.pooling)}", f"{both} use the first vector"
+    if head.hidden not in EXPORTED:
+        yield f"classifier.hidden = {head.hidden!r}", "BERT has tanh there, DistilBERT ReLU"
+    if model.norm != "post":
+        yield f"model.norm = {model.norm!r}", f"{both} are post-norm"
+    if not model.embedding_norm:
+        yield "model.embedding_norm = false", f"{both} have this norm"
+    if model.norm_form != "standard" or (head.hidden == "relu" and model.norm_epsilon != 1e-12):
+        yield "the formula of the layer norm", f"that of {both} is another"
+    if model.input_convolution:
+        yield "model.input_convolution", f"{both} have no convolution"
+    if not (model.attention_bias and model.feed_forward_bias):
+        yield "model.attention_bias or feed_forward_bias = false", f"{both} have these biases"
+    width = model.d_model // model.n_heads
+    if (model.key_width, model.value_width) != (width, width):
+        what = f"model.d_k = {model.key_width}, model.d_v = {model.value_width}"
+        yield what, f"a head of theirs has the width d_model / n_heads = {width}"
 
 
-def model_settings(family: Family, config: Any) -> ModelConfig:
-    """The settings of a Hugging Face encoder.
+def read(found: ModelFolder) -> tuple[EncoderClassifier, Parts]:
+    """The model of a folder, calibrated, and its inputs and labels."""
+    config, inputs = found.config, read_inputs(found)
+    assert isinstance(inputs, TextInputs)
+    labels = Labels.of(found)
+    shape = (config.model, config.classifier, inputs.width, len(labels))
+    model = with_weights(partial(build_classifier, *shape), found, torch.device("cpu"))
+    temperature = read_temperature(found)
+    with torch.no_grad():
+        for parameter in model.output.parameters():
+            parameter.div_(temperature)
+    return model, (inputs, labels)
 
-    Args:
-        family: of the model.
-        config: the `PretrainedConfig` of the model.
+
+# Settings
+
+
+def settings_of(config: Any) -> tuple[RunConfig, Labels]:
+    """The settings and labels of an encoder, by its `PretrainedConfig`.
 
     Raises:
         ModelFolderError: it has a part that clearhead lacks.
     """
+    family = FAMILIES[config.model_type]
+    model = model_settings(family, config)
+    assert isinstance(model.positions, Learned)
+    names = [str(config.id2label[i]) for i in range(config.num_labels)] if has_head(config) else []
+    try:
+        labels = Labels(tuple(names))
+    except ValueError as error:
+        raise ModelFolderError("its labels cannot be used", why=str(error)) from None
+    run = RunConfig(
+        task="classification",
+        data=DataConfig(max_length=model.positions.max_length),
+        tokenizer=TokenizerConfig(kind="pretrained"),
+        model=model,
+        classifier=_classifier_settings(family, config),
+    )
+    return run, labels
+
+
+def check_settings(config: Any) -> None:
+    """Check what `settings_of` does, before the weights are read."""
+    settings_of(config)
+
+
+def model_settings(family: Family, config: Any) -> ModelConfig:
+    """The settings of the encoder itself."""
     name = getattr(config, family.activation)
     positions = getattr(config, "position_embedding_type", None) or "absolute"
     if name not in ACTIVATIONS or positions != "absolute":
@@ -121,19 +166,13 @@ def model_settings(family: Family, config: Any) -> ModelConfig:
         scale_embeddings=False,
         embedding_norm=True,
         dropout=DropoutConfig(embeddings=dropped, attention=rates[0], residual=dropped),
-        positions=Learned(
-            max_length=config.max_position_embeddings - family.first_position(config)
-        ),
+        positions=Learned(max_length=config.max_position_embeddings - family.skipped(config)),
     )
 
 
-def classifier_settings(family: Family, config: Any, has_head: bool) -> ClassifierConfig:
-    """The settings of the head, or our defaults for a model without one.
-
-    Raises:
-        ModelFolderError: the head predicts a number instead of labels.
-    """
-    if not has_head:
+def _classifier_settings(family: Family, config: Any) -> ClassifierConfig:
+    """The settings of the head, or our defaults for a model without one."""
+    if not has_head(config):
         return ClassifierConfig()
     if config.num_labels < 2 or config.problem_type == "regression":
         raise ModelFolderError("the model predicts a number, and clearhead only labels")
@@ -142,40 +181,223 @@ def classifier_settings(family: Family, config: Any, has_head: bool) -> Classifi
             break
     return ClassifierConfig(
         pooling=("first",),
-        hidden=family.hidden,  # pyright: ignore[reportArgumentType]
+        hidden=family.hidden,
         dropout=dropout or 0.0,
         multi_label=config.problem_type == "multi_label_classification",
     )
 
 
-def parameters_from(
-    family: Family, config: Any, tensors: Mapping[str, Tensor], numbering: Numbering, has_head: bool
-) -> dict[str, Tensor]:
-    """Our parameters from those of a Hugging Face encoder.
+def _huggingface_config(config: RunConfig, numbering: Numbering, labels: Labels) -> Any:
+    """The `BertConfig` or `DistilBertConfig` of a model."""
+    model, several = config.model, config.classifier.multi_label
+    names = dict(enumerate(labels.names))
+    common: dict[str, Any] = dict(
+        vocab_size=numbering.size,
+        pad_token_id=numbering.pad,
+        max_position_embeddings=config.data.max_length + 1,
+        id2label=names,
+        label2id={name: number for number, name in names.items()},
+        problem_type=f"{'multi' if several else 'single'}_label_classification",
+    )
+    activation, dropout = ACTIVATION_NAMES[model.activation], model.dropout
+    if config.classifier.hidden == "relu":
+        return transformers.DistilBertConfig(
+            **common,
+            dim=model.d_model,
+            n_layers=model.encoder_layers,
+            n_heads=model.n_heads,
+            hidden_dim=model.d_ff,
+            activation=activation,
+            dropout=dropout.residual,
+            attention_dropout=dropout.attention,
+            seq_classif_dropout=config.classifier.dropout,
+        )
+    return transformers.BertConfig(
+        **common,
+        hidden_size=model.d_model,
+        num_hidden_layers=model.encoder_layers,
+        num_attention_heads=model.n_heads,
+        intermediate_size=model.d_ff,
+        hidden_act=activation,
+        hidden_dropout_prob=dropout.residual,
+        attention_probs_dropout_prob=dropout.attention,
+        classifier_dropout=config.classifier.dropout,
+        layer_norm_eps=model.norm_epsilon,
+        type_vocab_size=1,
+    )
 
-    The type of the only sentence is added to the positions.
 
-    Args:
-        family: of the model.
-        config: its `PretrainedConfig`.
-        tensors: its state.
-        numbering: of the tokens.
-        has_head: whether it is a classifier, whose encoder has the family's prefix.
+# Tokens
+
+
+def _numbering_of(tokenizer: Tokenizer) -> Numbering:
+    """The numbers of the tokens in Hugging Face's model; PAD is the last of our own pieces."""
+    if isinstance(tokenizer, JsonTokenizer):
+        return tokenizer.numbering
+    size = len(tokenizer)
+    return Numbering(size, size - 1, 0, 1)
+
+
+def _json_tokenizer(theirs: Any, embeddings: int) -> JsonTokenizer:
+    """The tokenizer of an original, whose model has so many embeddings."""
+    backend = getattr(theirs, "backend_tokenizer", None)
+    if backend is None:
+        raise ModelFolderError(f"its tokenizer, {type(theirs).__name__}, has no tokenizer.json")
+    # The start and end of a text have different names in the tokenizers of the family.
+    bos = theirs.cls_token_id if theirs.bos_token_id is None else theirs.bos_token_id
+    eos = theirs.sep_token_id if theirs.eos_token_id is None else theirs.eos_token_id
+    special = {"padding": theirs.pad_token_id, "start": bos, "end": eos, "unk": theirs.unk_token_id}
+    if missing := [name for name, token in special.items() if token is None]:
+        raise ModelFolderError(f"its tokenizer has no token for {' and '.join(missing)}")
+    try:
+        numbering = Numbering(embeddings, special["padding"], bos, eos)
+        unk_id = int(numbering.ours[special["unk"]])
+        return JsonTokenizer(json.loads(backend.to_str()), numbering, unk_id)
+    except ValueError as error:
+        raise ModelFolderError("its tokenizer cannot be used", why=str(error)) from None
+
+
+def _write_tokenizer(inputs: TextInputs, longest: int, folder: Path) -> None:
+    tokenizer = inputs.tokenizer
+    if isinstance(tokenizer, JsonTokenizer):
+        tokens = LibraryTokenizer.from_str(tokenizer.description)
+        special = tokenizer.numbering
+        names = {"pad": special.pad, "cls": special.bos, "sep": special.eos}
+        names["unk"] = int(special.theirs[tokenizer.unk_id])
+    else:
+        assert isinstance(tokenizer, SentencePieceTokenizer)
+        tokens = fast_tokenizer(tokenizer, START)
+        tokens.add_special_tokens([PADDING])
+        names = {"pad": len(tokenizer) - 1, "cls": BOS - 1, "unk": tokenizer.unk_id - 1}
+        first = TemplateProcessing(single=f"{START} $A", special_tokens=[(START, BOS - 1)])
+        tokens.post_processor = first  # pyright: ignore[reportAttributeAccessIssue]
+    known = {f"{name}_token": tokens.id_to_token(i) for name, i in names.items()}
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokens,
+        **known,
+        # A start symbol that we add comes before the longest input.
+        model_max_length=longest + inputs.prepended,
+        clean_up_tokenization_spaces=False,
+    ).save_pretrained(folder)
+
+
+# Models
+
+
+def write(model: EncoderClassifier, config: RunConfig, parts: Parts, folder: Path) -> None:
+    """Write the model and the tokenizer as files of Hugging Face."""
+    inputs, labels = parts
+    family, numbering = EXPORTED[config.classifier.hidden], _numbering_of(inputs.tokenizer)
+    settings = _huggingface_config(config, numbering, labels)
+    name = type(settings).__name__.replace("Config", "ForSequenceClassification")
+    theirs = getattr(transformers, name)(settings)
+    ours = parameters_of(model)
+    scale = config.model.d_model**0.5 if config.model.scale_embeddings else 1.0
+    ours |= {WORDS: scale * ours[WORDS], POSITIONS: _positions(ours, config)}
+    weights = encoder_weights(family, config.model.encoder_layers, numbering, has_head=True)
+    tensors = weights.to_huggingface(ours)
+    if family is BERT:
+        types = torch.zeros(1, config.model.d_model)
+        tensors["bert.embeddings.token_type_embeddings.weight"] = types
+    theirs.load_state_dict(tensors)
+    theirs.save_pretrained(folder)
+    _write_tokenizer(inputs, config.data.max_length, folder)
+
+
+def _positions(parameters: Mapping[str, Tensor], config: RunConfig) -> Tensor:
+    """A vector for each position that the model uses: trained ones, sinusoids, or zeros."""
+    length, width = config.data.max_length + 1, config.model.d_model
+    if isinstance(config.model.positions, Sinusoidal):
+        return sinusoids(length, width)
+    table = parameters.get(POSITIONS, torch.zeros(length, width))[:length]
+    # An imported encoder may have no position beyond its longest input.
+    return torch.cat((table, table.new_zeros(length - len(table), width)))
+
+
+def imported(original: Any, tokenizer: Any) -> tuple[RunConfig, EncoderClassifier, dict[str, Any]]:
+    """The settings of an original, its model, and its tokenizer and labels.
+
+    Raises:
+        ModelFolderError: it has parts that clearhead lacks, or it is damaged.
     """
-    prefix = family.prefix if has_head else ""
-    embeddings = f"{prefix}embeddings."
-    positions = tensors[f"{embeddings}position_embeddings.weight"][family.first_position(config) :]
-    types = tensors.get(f"{embeddings}token_type_embeddings.weight")
-    words = tensors[f"{embeddings}word_embeddings.weight"]
-    found = {
-        "input.embedding.weight": words[torch.from_numpy(numbering.theirs)],
-        "input.positions.table": positions if types is None else positions + types[0],
-    }
-    for ours, theirs in family.names(config.num_hidden_layers, prefix).items():
-        found[ours] = torch.cat([tensors[name] for name in theirs])
-    if not has_head:
-        empty = torch.zeros(0, words.size(1))
-        return found | {"output.weight": empty, "output.bias": torch.zeros(0)}
-    for ours, theirs in zip(("hidden.0", "output"), family.head, strict=True):
-        found |= {f"{ours}.{kind}": tensors[f"{theirs}.{kind}"] for kind in ("weight", "bias")}
-    return found
+    config, family = original.config, FAMILIES[original.config.model_type]
+    run, labels = settings_of(config)
+    tokens = _json_tokenizer(tokenizer, config.vocab_size)
+    with_head, tensors = has_head(config), original.state_dict()
+    weights = encoder_weights(family, config.num_hidden_layers, tokens.numbering, with_head)
+    embeddings = f"{family.prefix if with_head else ''}embeddings."
+    name = f"{embeddings}position_embeddings.weight"
+    tensors[name] = tensors[name][family.skipped(config) :]
+    # The type of the only sentence is added to the positions.
+    if (types := tensors.get(f"{embeddings}token_type_embeddings.weight")) is not None:
+        tensors[name] = tensors[name] + types[0]
+    parameters = weights.to_clearhead(tensors)
+    if not with_head:
+        empty = torch.zeros(0, run.model.d_model)
+        parameters |= {"output.weight": empty, "output.bias": torch.zeros(0)}
+    model = build_classifier(run.model, run.classifier, len(tokens), len(labels)).eval()
+    load_parameters(model, parameters, Path(config.name_or_path))
+    return run, model, {"tokenizer": tokens, LABELS: labels}
+
+
+# Comparison
+
+
+def compare_import(
+    comparison: Comparison,
+    model: EncoderClassifier,
+    files: Mapping[str, Any],
+    theirs: Any,
+    tokens: Any,
+) -> None:
+    """Compare the tokens of texts, and the logits of a batch, or the hidden states without a head.
+
+    A small model may have fewer positions than a text has tokens.
+    """
+    tokenizer = files["tokenizer"]
+    batch = tokens(list(SENTENCES), padding=True, return_tensors="pt")
+    ids, mask = batch["input_ids"], batch["attention_mask"].bool()
+    ours = torch.from_numpy(tokenizer.numbering.ours)[ids]
+    rows = [row[real].tolist() for row, real in zip(ours, mask, strict=True)]
+    comparison.same("the tokens of a text", tokenizer.encode_batch(SENTENCES), rows)
+    longest = theirs.config.max_position_embeddings - FAMILIES[theirs.config.model_type].skipped(
+        theirs.config
+    )
+    _compare_vectors(comparison, model, theirs, *(x[:, :longest] for x in (ours, ids, mask)))
+
+
+def compare_export(
+    comparison: Comparison, model: EncoderClassifier, parts: Parts, theirs: Any, tokens: Any
+) -> str:
+    """Compare the tokens of texts, one of them cut, and the logits of a batch of them."""
+    inputs, _ = parts
+    texts = [*SENTENCES, " ".join(SENTENCES) * 40]
+    rows = [np.array(ids, dtype=np.int64) for ids in inputs.tokenizer.encode_batch(texts)]
+    ours = inputs.collate(rows)
+    batch = tokens(texts, padding=True, truncation=True, return_tensors="pt")
+    ids, mask = batch["input_ids"], batch["attention_mask"].bool()
+    found = torch.from_numpy(_numbering_of(inputs.tokenizer).ours)[ids].masked_fill(~mask, PAD)
+    comparison.same("the tokens of a text", ours.tolist(), found.tolist())
+    _compare_vectors(comparison, model, theirs, ours, ids, mask)
+    return (
+        f"the tokens of {len(texts)} texts are the same; "
+        f"logits differ by {comparison.largest:.1e} at most"
+    )
+
+
+@torch.inference_mode()
+def _compare_vectors(
+    comparison: Comparison,
+    model: EncoderClassifier,
+    theirs: Any,
+    ours: Tensor,
+    ids: Tensor,
+    mask: Tensor,
+) -> None:
+    """Compare what both compute of a padded batch of the same tokens, in float64."""
+    model, found = model.double(), theirs.double()(input_ids=ids, attention_mask=mask.long())
+    if has_head(theirs.config):
+        comparison.near("logits", model(ours).numpy(), found.logits.numpy())
+    else:
+        hidden, other = model.encode(ours)[0], found.last_hidden_state
+        comparison.near("hidden states", hidden[mask].numpy(), other[mask].numpy())

@@ -1,11 +1,9 @@
-"""The package `transformers`: its names, its messages, and the texts that it is compared with."""
+"""The library `transformers`: the names of activation functions, and its messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from clearhead.errors import ClearheadError
 
 ACTIVATIONS = {
     "relu": "relu",
@@ -21,27 +19,8 @@ ACTIVATION_NAMES = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items(
 """The names of clearhead's activation functions in `transformers`; of several the first."""
 
 TOLERANCE = 1e-4
-"""Largest difference, in float64, of hidden states or logits between a model and its original."""
-
-SENTENCES = (
-    "Two dogs play in the snow.",
-    "How many people lived in Madrid in 1987?",
-    "  The quick brown fox, 23,481 others and a \u2581 look on; none of them moves. ",
-    "Das hätte ich nicht gedacht: Straßen, Brücken, überall Wasser!",
-    "¿Qué hora es? — No lo sé; pregúntale a Íñigo.",
-    "中文句子也可以。 Ещё одно предложение. 🙂 x² + y² ≠ z²",
-    "a",
-)
-"""Texts for which an import or an export is compared with the original."""
-
-
-def require_transformers(kind: type[ClearheadError]) -> None:
-    """Raise an error of this kind if `transformers` is not installed."""
-    try:
-        import transformers  # noqa: F401  # pyright: ignore[reportUnusedImport]
-    except ImportError:
-        what = "the package transformers is not installed"
-        raise kind(what, todo="pip install transformers tokenizers") from None
+"""The largest difference of hidden states or logits that is rounding, in float64: in float32,
+rounding alone may exceed it in a deep model or one with large numbers."""
 
 
 @contextmanager

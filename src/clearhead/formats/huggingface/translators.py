@@ -1,34 +1,359 @@
-"""The import of Marian translators, and the comparison of the import with the original."""
+"""Translators as Marian models (OPUS-MT), and as Pegasus if they are pre-norm: both directions.
+
+Pegasus is Marian with pre-norm layers. Both compute the same function as clearhead's
+encoder-decoder (see `weights`), but begin an output with their padding token, and hide padding of a
+source by a mask alone. In clearhead this token is the begin of sentence, and padding is one more
+token, which is never chosen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+import transformers
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from clearhead.errors import ModelFolderError
-from clearhead.folder.tensors import load_parameters
-from clearhead.formats.huggingface.imported import Imported, compare
-from clearhead.formats.huggingface.library import SENTENCES
-from clearhead.formats.huggingface.marian import (
-    LENGTH_PENALTY,
-    model_settings,
-    numberings_of,
-    to_clearhead,
-    tokenizers_of,
-)
+from clearhead.decoding.engine import longest_output
+from clearhead.decoding.torch_engine import TorchEngine, trained_translator
+from clearhead.errors import ExportError, ModelFolderError
+from clearhead.folder.files import write_json
+from clearhead.folder.model_folder import ModelFolder
+from clearhead.folder.tensors import load_parameters, parameters_of
+from clearhead.formats.equality import GREEDY, SENTENCES, Comparison, random_sources
+from clearhead.formats.huggingface.library import ACTIVATION_NAMES, ACTIVATIONS
+from clearhead.formats.huggingface.pieces import fast_tokenizer
+from clearhead.formats.huggingface.weights import Tensors, translator_weights
 from clearhead.model.build import build_model
-from clearhead.settings import RunConfig, SearchConfig, TokenizerConfig
-from clearhead.tokenizer import BOS, EOS, PAD
+from clearhead.model.transformer import EncoderDecoder
+from clearhead.settings import (
+    DropoutConfig,
+    ModelConfig,
+    RunConfig,
+    SearchConfig,
+    Sinusoidal,
+    TokenizerConfig,
+)
+from clearhead.tokenizer import BOS, EOS, PAD, SentencePieceTokenizer, Tokenizer, read_tokenizers
 from clearhead.tokenizer.marian import MarianTokenizer
+from clearhead.tokenizer.pretrained import Numbering
+
+AUTO = "AutoModelForSeq2SeqLM"
+
+EPSILON = 1e-5
+
+POSITIONS = 1024
+"""The positions of an export; its sinusoids are a table."""
+
+LONGEST = 512
+"""Maximum number of tokens of a source and of an output, by default."""
+
+LENGTH_PENALTY = 4 / 3
+"""clearhead's length penalty for one of `transformers`.
+
+The search of `transformers` divides by |Y| ** λ, clearhead's by ((5 + |Y|) / 6) ** α. With
+α = 4/3 λ both prefer the same outputs if these have about 15 tokens.
+"""
+
+BIAS = "final_logits_bias"
+"""The output bias of Marian, (1, tokens)."""
+
+Both = tuple[Any, Any]
+"""Of the source and of the target."""
 
 
-def imported_translator(original: Any, tokenizer: Any, folder: Path) -> Imported:
-    """The import of a Marian model, whose `tokenizer` is that of `transformers`.
+def unsupported(found: ModelFolder) -> Iterator[tuple[str, str]]:
+    """The settings that `transformers` does not have, each with the reason."""
+    tokens, model = found.config.tokenizer, found.config.model
+    if tokens.new_words:
+        yield "tokenizer.new_words", "the tokenizer of the export would divide the new words"
+    theirs = "Marian" if model.norm == "post" else "Pegasus"
+    norm = f"its layer norm divides by √(variance + {EPSILON:g})"
+    if tokens.kind == "words":
+        yield "tokenizer.kind = 'words'", "the export has pieces of SentencePiece"
+    elif tokens.kind != "pretrained" and not tokens.joint:
+        why = "its tokenizer of two vocabularies, MarianTokenizer, ends each source with </s>"
+        yield "tokenizer.joint = false", why
+    if not isinstance(model.positions, Sinusoidal):
+        yield f"model.positions.kind = {model.positions.kind!r}", f"{theirs} has sinusoids"
+    if model.norm_form != "standard":
+        yield f"model.norm_form = {model.norm_form!r}", norm
+    if model.norm_epsilon != EPSILON:
+        yield f"model.norm_epsilon = {model.norm_epsilon}", norm
+    if model.norm == "pre" and not model.final_norm:
+        yield "model.final_norm = false", "Pegasus always has a final norm"
+    if model.norm == "pre" and model.share_embeddings != "all":
+        yield f"model.share_embeddings = {model.share_embeddings!r}", "Pegasus shares all"
+    if model.embedding_norm:
+        yield "model.embedding_norm = true", f"{theirs} has no such norm"
+    if model.input_convolution:
+        yield "model.input_convolution", f"{theirs} has no convolution"
+    head = model.d_model // model.n_heads
+    if (model.key_width, model.value_width) != (head, head):
+        what = f"model.d_k = {model.key_width}, model.d_v = {model.value_width}"
+        yield what, f"a head of {theirs} has the width d_model / n_heads = {head}"
+
+
+def read(found: ModelFolder) -> tuple[EncoderDecoder, Both]:
+    """The model of a folder, and its tokenizers."""
+    tokenizers = read_tokenizers(found)
+    return trained_translator(found, torch.device("cpu"), tokenizers), tokenizers
+
+
+# Settings
+
+
+def check_settings(config: Any) -> None:
+    """The settings of a translator are checked with its tensors; see `model_settings`."""
+
+
+def model_settings(config: Mapping[str, Any], tensors: Tensors) -> ModelConfig:
+    """The settings of a Marian model, by `MarianConfig.to_dict()`.
+
+    With `share_encoder_decoder_embeddings` but without `tie_word_embeddings`, current versions of
+    `transformers` do not share the embeddings, earlier ones did: the tensors decide.
+
+    Raises:
+        ModelFolderError: clearhead has no such model.
+    """
+    c = config
+    for name in ("ffn_dim", "attention_heads"):
+        sides = c[f"encoder_{name}"], c[f"decoder_{name}"]
+        if sides[0] != sides[1]:
+            why = "in clearhead, both have the same number"
+            raise _refused(f"encoder_{name} = {sides[0]}, decoder_{name} = {sides[1]}", why)
+    for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
+        # Old files have these keys, and `transformers` ignores them.
+        if c.get(name):
+            raise _refused(f"{name} = true", "transformers computes it as if it were false")
+    if c["activation_function"] not in ACTIVATIONS:
+        raise _refused(
+            f"activation_function = {c['activation_function']!r}",
+            f"clearhead has {', '.join(ACTIVATIONS)}",
+        )
+    _check_tokens(c)
+    return ModelConfig(
+        encoder_layers=c["encoder_layers"],
+        decoder_layers=c["decoder_layers"],
+        d_model=c["d_model"],
+        d_ff=c["encoder_ffn_dim"],
+        n_heads=c["encoder_attention_heads"],
+        norm="post",
+        activation=ACTIVATIONS[c["activation_function"]],  # pyright: ignore[reportArgumentType]
+        output_bias=True,
+        share_embeddings=_sharing(c, tensors),  # pyright: ignore[reportArgumentType]
+        scale_embeddings=bool(c["scale_embedding"]),
+        dropout=DropoutConfig(
+            embeddings=c["dropout"],
+            attention=c["attention_dropout"],
+            hidden=c["activation_dropout"],
+            residual=c["dropout"],
+        ),
+    )
+
+
+def huggingface_config(settings: ModelConfig, numberings: Sequence[Numbering]) -> Any:
+    """The `MarianConfig` or `PegasusConfig` of a model."""
+    source, target = numberings
+    common: dict[str, Any] = dict(
+        vocab_size=source.size - 1,
+        d_model=settings.d_model,
+        encoder_layers=settings.encoder_layers,
+        decoder_layers=settings.decoder_layers,
+        encoder_attention_heads=settings.n_heads,
+        decoder_attention_heads=settings.n_heads,
+        encoder_ffn_dim=settings.d_ff,
+        decoder_ffn_dim=settings.d_ff,
+        activation_function=ACTIVATION_NAMES[settings.activation],
+        scale_embedding=settings.scale_embeddings,
+        max_position_embeddings=POSITIONS,
+        dropout=settings.dropout.residual,
+        attention_dropout=settings.dropout.attention,
+        activation_dropout=settings.dropout.hidden,
+        pad_token_id=source.bos,
+        decoder_start_token_id=target.bos,
+        eos_token_id=target.eos,
+        forced_eos_token_id=None,
+        bos_token_id=None,
+        tie_word_embeddings=settings.share_embeddings in ("all", "target"),
+    )
+    if settings.norm == "pre":
+        return transformers.PegasusConfig(**common)
+    return transformers.MarianConfig(
+        **common,
+        decoder_vocab_size=target.size - 1,
+        share_encoder_decoder_embeddings=settings.shares_inputs,
+    )
+
+
+def _check_tokens(config: Mapping[str, Any]) -> None:
+    """Check the ids of the special tokens."""
+    start, pad, end = (config[f"{name}_token_id"] for name in ("decoder_start", "pad", "eos"))
+    if start != pad:
+        why = "a Marian model begins its outputs with the padding token"
+        raise _refused(f"decoder_start_token_id = {start}, pad_token_id = {pad}", why)
+    smallest = min(vocabulary_sizes(config))
+    for name, token in (("pad", pad), ("eos", end)):
+        if not isinstance(token, int) or not 0 <= token < smallest:
+            why = f"it is not one of the {smallest} tokens of a vocabulary"
+            raise _refused(f"{name}_token_id = {token}", why)
+    if pad == end:
+        why = "begin and end of an output are different tokens in clearhead"
+        raise _refused(f"pad_token_id = eos_token_id = {end}", why)
+
+
+def _sharing(config: Mapping[str, Any], tensors: Tensors) -> str:
+    """The value of `model.share_embeddings`."""
+    shares, ties = config["share_encoder_decoder_embeddings"], config["tie_word_embeddings"]
+    if not shares:
+        return "target" if ties else "none"
+    source, target = vocabulary_sizes(config)
+    if source != target:
+        why = "source and target share their embeddings"
+        raise _refused(f"vocab_size = {source}, decoder_vocab_size = {target}", why)
+    if ties:
+        return "all"
+    sides = (tensors[f"model.{side}.embed_tokens.weight"] for side in ("encoder", "decoder"))
+    return "inputs" if torch.equal(*sides) else "none"
+
+
+# Tokens
+
+
+def vocabulary_sizes(config: Mapping[str, Any]) -> tuple[int, int]:
+    """The number of tokens of Marian's source and target; clearhead has one more of each."""
+    return config["vocab_size"], config["decoder_vocab_size"] or config["vocab_size"]
+
+
+def numberings_in(config: Mapping[str, Any]) -> tuple[Numbering, Numbering]:
+    """The numbers of a Marian model's tokens; clearhead's padding has the number after the last."""
+    start, end = config["pad_token_id"], config["eos_token_id"]
+    source, target = (Numbering(size + 1, size, start, end) for size in vocabulary_sizes(config))
+    return source, target
+
+
+def numberings_of(tokenizers: Sequence[Tokenizer]) -> tuple[Numbering, Numbering]:
+    """The numbers of the tokens in Hugging Face's model.
+
+    Those of an imported model are its own. Otherwise all are one less than ours: there is no PAD.
+    """
+
+    def numbering(tokenizer: Tokenizer) -> Numbering:
+        if isinstance(tokenizer, MarianTokenizer):
+            return tokenizer.numbering
+        return Numbering(len(tokenizer), len(tokenizer) - 1, BOS - 1, EOS - 1)
+
+    source, target = map(numbering, tokenizers)
+    return source, target
+
+
+def tokenizers_of(
+    theirs: Any, config: Mapping[str, Any]
+) -> tuple[MarianTokenizer, MarianTokenizer]:
+    """The tokenizers of source and target, by a `MarianTokenizer` of `transformers`.
+
+    Raises:
+        ModelFolderError: a vocabulary does not fit the model.
+    """
+    vocabularies = theirs.encoder, getattr(theirs, "target_encoder", theirs.encoder)
+    source, target = (
+        _named(theirs, *each) for each in zip(vocabularies, numberings_in(config), strict=True)
+    )
+    models = theirs.spm_source.serialized_model_proto(), theirs.spm_target.serialized_model_proto()
+    return MarianTokenizer(models[0], *source, "end"), MarianTokenizer(models[1], *target, "none")
+
+
+def _named(
+    theirs: Any, vocabulary: Mapping[str, int], numbering: Numbering
+) -> tuple[list[str | None], Numbering, int]:
+    """The name of each token, the numbering, and our id of the unknown token, checked."""
+    names = {i: name for name, i in vocabulary.items()}
+    size = numbering.size - 1
+    if len(names) < len(vocabulary) or not 0 <= min(names) <= max(names) < size:
+        why = f"it numbers {len(vocabulary)} tokens up to {max(names)}, and the model has {size}"
+        raise _refused("a vocabulary that does not fit", why)
+    for name, number in ((theirs.pad_token, numbering.bos), (theirs.eos_token, numbering.eos)):
+        if names.get(number) != name:
+            why = f"in the vocabulary, {number} is {names.get(number)!r}"
+            raise _refused(f"another number for its token {name!r}, {number}", why)
+    if theirs.unk_token not in vocabulary:
+        raise _refused("no unknown token", f"{theirs.unk_token!r} is not in its vocabulary")
+    unk_id = int(numbering.ours[vocabulary[theirs.unk_token]])
+    return [names.get(i) for i in range(size)], numbering, unk_id
+
+
+def _write_tokenizer(tokenizers: Sequence[Tokenizer], folder: Path) -> None:
+    source, target = tokenizers
+    if isinstance(source, MarianTokenizer) and isinstance(target, MarianTokenizer):
+        _write_marian_tokenizer(source, target, folder)
+        return
+    if not isinstance(source, SentencePieceTokenizer):
+        raise ExportError("the tokenizer of this model cannot be exported to Hugging Face")
+    tokens = fast_tokenizer(source)
+    names = {
+        f"{kind}_token": tokens.id_to_token(i - 1)
+        for kind, i in (("pad", BOS), ("eos", EOS), ("unk", source.unk_id))
+    }
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokens,
+        **names,
+        model_max_length=LONGEST,
+        clean_up_tokenization_spaces=False,
+    ).save_pretrained(folder)
+
+
+def _write_marian_tokenizer(source: MarianTokenizer, target: MarianTokenizer, folder: Path) -> None:
+    """Write the files of a `MarianTokenizer` of `transformers`."""
+    separate = (source.vocabulary, source.numbering) != (target.vocabulary, target.numbering)
+    (folder / "source.spm").write_bytes(source.model)
+    (folder / "target.spm").write_bytes(target.model)
+    write_json(folder / "vocab.json", source.numbers)
+    if separate:
+        write_json(folder / "target_vocab.json", target.numbers)
+    names = source.vocabulary
+    settings = {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": separate,
+        "pad_token": names[source.numbering.bos],
+        "eos_token": names[source.numbering.eos],
+        "unk_token": names[source.numbering.theirs[source.unk_id]],
+        "model_max_length": LONGEST,
+        "clean_up_tokenization_spaces": False,
+    }
+    write_json(folder / "tokenizer_config.json", settings)
+
+
+# Models
+
+
+def write(model: EncoderDecoder, config: RunConfig, tokenizers: Both, folder: Path) -> None:
+    """Write the model and the tokenizer as files of Hugging Face."""
+    numberings = numberings_of(tokenizers)
+    settings = huggingface_config(config.model, numberings)
+    kind = "MarianMTModel" if config.model.norm == "post" else "PegasusForConditionalGeneration"
+    theirs = getattr(transformers, kind)(settings)
+    weights = translator_weights(config.model, numberings)
+    tensors = weights.to_huggingface(parameters_of(model))
+    theirs.load_state_dict(tensors | {BIAS: tensors[BIAS][None]}, strict=False)
+    theirs.generation_config = transformers.GenerationConfig(
+        decoder_start_token_id=settings.pad_token_id,
+        pad_token_id=settings.pad_token_id,
+        eos_token_id=settings.eos_token_id,
+        bad_words_ids=[[settings.pad_token_id]],
+        num_beams=config.search.beam_size,
+        length_penalty=round(config.search.length_penalty / LENGTH_PENALTY, 4),
+        max_length=LONGEST,
+    )
+    theirs.save_pretrained(folder)
+    _write_tokenizer(tokenizers, folder)
+
+
+def imported(original: Any, tokenizer: Any) -> tuple[RunConfig, EncoderDecoder, dict[str, Any]]:
+    """The settings, the model and the tokenizers of a Marian model.
 
     Raises:
         ModelFolderError: it has parts that clearhead lacks, or it is damaged.
@@ -37,18 +362,20 @@ def imported_translator(original: Any, tokenizer: Any, folder: Path) -> Imported
         what = f"its tokenizer is {type(tokenizer).__name__}, not MarianTokenizer"
         raise ModelFolderError(what)
     config, tensors = original.config.to_dict(), original.state_dict()
-    settings, numberings = model_settings(config, tensors), numberings_of(config)
+    settings = model_settings(config, tensors)
     source, target = tokenizers_of(tokenizer, config)
     run = RunConfig(
         task="translation",
-        folder=str(folder),
         # Both sides may have the same vocabulary, but they have different pieces.
         tokenizer=TokenizerConfig(kind="pretrained", joint=False),
         model=settings,
         search=_search_of(original.generation_config),
     )
-    parameters = to_clearhead(tensors, settings, numberings)
-    return Imported(run, parameters, {"source": source, "target": target})
+    weights = translator_weights(settings, numberings_of((source, target)))
+    parameters = weights.to_clearhead(tensors | {BIAS: tensors[BIAS][0]})
+    model = build_model(settings, len(source), len(target)).eval()
+    load_parameters(model, parameters, Path(original.name_or_path))
+    return run, model, {"source": source, "target": target}
 
 
 def _search_of(generation: Any) -> SearchConfig:
@@ -61,55 +388,114 @@ def _search_of(generation: Any) -> SearchConfig:
     )
 
 
+def _refused(what: str, why: str) -> ModelFolderError:
+    return ModelFolderError(f"this Marian model has {what}", why=why)
+
+
+# Comparison
+
+
 @torch.inference_mode()
-def verify_translator(imported: Imported, original: Any, tokenizer: Any) -> None:
-    """Compare ids and texts of both sides, and logits in float64, to which `original` is changed.
-
-    In float32, rounding alone may exceed the tolerance in models with large numbers.
-
-    Raises:
-        ModelFolderError: they differ.
-    """
-    source, target = imported.files["source"], imported.files["target"]
-    assert isinstance(source, MarianTokenizer)
-    assert isinstance(target, MarianTokenizer)
-    texts = list(SENTENCES)
-    sources, targets = source.encode_batch(texts), target.encode_batch(texts)
-    _verify_tokens(source, sources, tokenizer(texts)["input_ids"])
-    labels = tokenizer(text_target=texts)["input_ids"]
-    _verify_tokens(target, [[*ids, EOS] for ids in targets], labels)
-    if list(map(target.decode, targets)) != tokenizer.batch_decode(
-        labels, skip_special_tokens=True
-    ):
-        raise ModelFolderError("the imported tokenizer gives other texts")
-    model = build_model(imported.config.model, len(source), len(target)).eval()
-    load_parameters(model, imported.parameters, Path(imported.config.folder))
-    model, original = model.double(), original.double()
-    longest = original.config.max_position_embeddings
-    inputs = _padded([ids[:longest] for ids in sources])
-    outputs = _padded([[BOS, *ids][:longest] for ids in targets])
-    theirs = original(
-        input_ids=_numbers(inputs, source),
-        attention_mask=(inputs != PAD).long(),
-        decoder_input_ids=_numbers(outputs, target),
-    )
-    # Theirs has no padding token.
-    ours = model.output(model(inputs, outputs))[..., torch.from_numpy(target.numbering.ours[:-1])]
-    compare("logits", ours, theirs.logits, outputs != PAD)
-
-
-def _verify_tokens(
-    tokenizer: MarianTokenizer, ours: Sequence[list[int]], theirs: Sequence[list[int]]
+def compare_import(
+    comparison: Comparison,
+    model: EncoderDecoder,
+    files: Mapping[str, Any],
+    theirs: Any,
+    tokens: Any,
 ) -> None:
-    for text, ids, numbers in zip(SENTENCES, ours, theirs, strict=True):
-        if tokenizer.numbering.theirs[ids].tolist() != numbers:
-            raise ModelFolderError("the imported tokenizer gives other ids", why=f"for {text!r}")
+    """Compare the tokens of texts on both sides, and the logits of the translations of all."""
+    tokenizers = files["source"], files["target"]
+    _compare_tokens(comparison, tokenizers, tokens, SENTENCES)
+    longest = theirs.config.max_position_embeddings
+    inputs, outputs = (tokenizer.encode_batch(SENTENCES) for tokenizer in tokenizers)
+    _compare_logits(
+        *(comparison, model.double(), theirs.double(), tokenizers),
+        [ids[:longest] for ids in inputs],
+        [[BOS, *ids][:longest] for ids in outputs],
+    )
 
 
-def _padded(rows: Sequence[list[int]]) -> Tensor:
+def compare_export(
+    comparison: Comparison, model: EncoderDecoder, tokenizers: Both, theirs: Any, tokens: Any
+) -> str:
+    """Compare the tokens of texts, greedy outputs, and the logits after each of their tokens."""
+    sources = random_sources(len(tokenizers[0]))
+    texts = [*SENTENCES, *map(tokenizers[0].decode, sources)]
+    _compare_tokens(comparison, tokenizers, tokens, texts)
+    numberings = numberings_of(tokenizers)
+    best = [best for (best,) in TorchEngine(model).translate(sources, GREEDY)]
+    outputs = [[BOS, *each.tokens, *[EOS] * each.finished] for each in best]
+    generated = [_generated(theirs, numberings[0].theirs[source]) for source in sources]
+    model, theirs = model.double(), theirs.double()
+    for source, output, found in zip(sources, outputs, generated, strict=True):
+        logits = _compare_logits(comparison, model, theirs, tokenizers, [source], [output[:-1]])[0]
+        expected = numberings[1].theirs[output].tolist()
+
+        def apart(
+            at: int, logits: Tensor = logits, a: list[int] = expected, b: list[int] = found
+        ) -> float:
+            return float(logits[at - 1, a[at]] - logits[at - 1, b[at]])
+
+        comparison.outputs(expected, found, apart)
+    return (
+        f"the tokens of {len(texts)} texts and greedy outputs of {len(sources)} random sources "
+        f"{comparison.same_outputs}; logits differ by {comparison.largest:.1e} at most"
+    )
+
+
+def _compare_tokens(
+    comparison: Comparison, tokenizers: Both, theirs: Any, texts: Sequence[str]
+) -> None:
+    """Compare the tokens of texts, and the texts of tokens."""
+    source, target = tokenizers
+    numberings = numberings_of(tokenizers)
+    for text in texts:
+        numbers, output = numberings[0].theirs[source.encode(text)], target.encode(text)
+        comparison.same(f"the tokens of {text!r}", numbers.tolist(), theirs(text)["input_ids"])
+        if isinstance(target, MarianTokenizer):
+            numbers, found = numberings[1].theirs[[*output, EOS]], theirs(text_target=text)
+            what = f"the tokens of the output {text!r}"
+            comparison.same(what, numbers.tolist(), found["input_ids"])
+        output = [i for i in output if i not in (EOS, target.unk_id)]
+        decoded = theirs.decode(numberings[1].theirs[output].tolist(), skip_special_tokens=True)
+        comparison.same(f"the text of the tokens of {text!r}", target.decode(output), decoded)
+
+
+@torch.inference_mode()
+def _compare_logits(
+    comparison: Comparison,
+    model: EncoderDecoder,
+    theirs: Any,
+    tokenizers: Both,
+    inputs: Sequence[Sequence[int]],
+    outputs: Sequence[Sequence[int]],
+) -> Tensor:
+    """Compare the logits after each token of outputs; returns them, of their tokens."""
+    source, target = (_padded(rows) for rows in (inputs, outputs))
+    numberings = numberings_of(tokenizers)
+    other = theirs(
+        input_ids=_numbers(source, numberings[0]),
+        attention_mask=(source != PAD).long(),
+        decoder_input_ids=_numbers(target, numberings[1]),
+    ).logits
+    # Theirs has no PAD.
+    own = model.output(model(source, target))[..., torch.from_numpy(numberings[1].ours[:-1])]
+    comparison.near("logits", own[target != PAD].numpy(), other[target != PAD].numpy())
+    return own
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
     return pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=PAD)
 
 
-def _numbers(ids: Tensor, tokenizer: MarianTokenizer) -> Tensor:
+def _numbers(ids: Tensor, numbering: Numbering) -> Tensor:
     """Their number of each token; that of BOS for padding, as they have it."""
-    return torch.from_numpy(tokenizer.numbering.theirs)[ids.masked_fill(ids == PAD, BOS)]
+    return torch.from_numpy(numbering.theirs)[ids.masked_fill(ids == PAD, BOS)]
+
+
+def _generated(theirs: Any, source: np.ndarray) -> list[int]:
+    """The greedy output of a source by `transformers`, from the start symbol on."""
+    longest = longest_output(len(source), GREEDY)
+    options = {"do_sample": False, "num_beams": 1, "max_length": None, "max_new_tokens": longest}
+    with torch.inference_mode():
+        return theirs.generate(input_ids=torch.from_numpy(source)[None], **options)[0].tolist()

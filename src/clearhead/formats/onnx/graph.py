@@ -30,10 +30,7 @@ class MaskedClassifier(nn.Module):
         self.model = model
 
     def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        """The logits (batch, labels) of ids or features (batch, length, …).
-
-        The mask (batch, length) is bool, True where there is no padding.
-        """
+        """The logits (batch, labels); the mask (batch, length) is False at padding."""
         padding = float("nan") if inputs.is_floating_point() else PAD
         hidden = ~mask if inputs.dim() == 2 else ~mask[..., None]
         return self.model(inputs.masked_fill(hidden, padding))
@@ -56,18 +53,12 @@ class MeanEmbedding(nn.Module):
 def write_graph(model: EncoderClassifier, inputs: Inputs, file: Path, names: list[str]) -> None:
     """Write a classifier as ONNX, for batches of any size and inputs of any length.
 
-    Args:
-        model: the classifier, in evaluation mode on the CPU, with explicit attention. It is
-            changed, and must not be used afterwards.
-        inputs: of the classifier. An input has at most `max_length` tokens or frames, and those
-            that `collate` puts before them.
-        file: the file to write.
-        names: of the two inputs.
+    The model has explicit attention, and is changed. `names` are those of the two inputs.
 
     Raises:
         ExportError: PyTorch cannot convert the model.
     """
-    # A dimension that can only be 1 would not be dynamic.
+    # `collate` puts some tokens before the input. A dimension that can only be 1 is not dynamic.
     longest = max(2, inputs.max_length + inputs.prepended)
     for module in list(model.modules()):
         if isinstance(module, SinusoidalPositions):
@@ -78,7 +69,8 @@ def write_graph(model: EncoderClassifier, inputs: Inputs, file: Path, names: lis
     batch_size, any_length = torch.export.Dim("batch"), torch.export.Dim("length", max=longest)
     dynamic = {0: batch_size, 1: any_length}
     of_inputs = dict(dynamic)
-    if isinstance(model_input(model), SpelledEmbedding):
+    # Without the convolutions over it.
+    if isinstance(getattr(model.input, "input", model.input), SpelledEmbedding):
         example = torch.ones(2, length, 5, dtype=torch.int64)
         of_inputs[2] = torch.export.Dim("columns")
     elif names[0] == "features":
@@ -108,11 +100,6 @@ def write_graph(model: EncoderClassifier, inputs: Inputs, file: Path, names: lis
                 why=next(iter(reason(cause).strip().splitlines()), None),
                 todo="use it as it is: clearhead classify",
             ) from None
-
-
-def model_input(model: EncoderClassifier) -> nn.Module:
-    """The input of a classifier without convolutions over it."""
-    return getattr(model.input, "input", model.input)
 
 
 @contextmanager

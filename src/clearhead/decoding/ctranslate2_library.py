@@ -1,4 +1,7 @@
-"""Loads CTranslate2 and an export, chooses workers and threads, and explains errors."""
+"""An export for CTranslate2 on disk, and the translators of CTranslate2 that run it.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,52 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
-from clearhead.decoding.engine import ONE_THREAD
-from clearhead.device import imported, intel, processors, real_cores, warn_of_long_waits
-from clearhead.errors import ClearheadError, ConfigError, ExportError
-from clearhead.formats.ctranslate2.folder import ExportedModel
+from clearhead.decoding.engine import LONGEST_SOURCE, ONE_THREAD
+from clearhead.device import (
+    after_fork,
+    imported,
+    intel,
+    processors,
+    real_cores,
+    warn_of_long_waits,
+)
+from clearhead.errors import ClearheadError, ConfigError, ExportError, ModelFolderError, reason
+from clearhead.folder.exports import read_export
+from clearhead.folder.files import parse_json, read_bounded, read_json
+from clearhead.folder.model_folder import ModelFolder
+from clearhead.settings import Learned, ModelConfig
+from clearhead.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:
     import ctranslate2
 
+NAME = "ctranslate2"
+"""The name of the format, and of an export's folder within its model folder."""
+
 MODEL = "model.bin"
 """The file of an export that has its weights."""
+
+SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>"}
+"""The names of the special tokens in an export, by their ids."""
+
+UNKNOWN = "<unk>"
+"""The name of the token for unknown words."""
+
+TOKENS = {
+    **dict.fromkeys(("bos_token", "decoder_start_token"), SPECIALS[BOS]),
+    **{"eos_token": SPECIALS[EOS], "unk_token": UNKNOWN},
+    # The encoder reads the tokens of the source and nothing else.
+    **dict.fromkeys(("add_source_bos", "add_source_eos"), False),
+}
+"""What `config.json` of an export says about special tokens."""
+
+TABLE_POSITIONS = 4096
+"""Positions of an export whose model has no limit. By default 1,024 source tokens need 2,068."""
 
 NARROW = 256
 """The largest d_model that is fastest with workers of one thread each."""
@@ -33,6 +67,83 @@ SMALLEST_PART = 8
 
 FAILURES = (RuntimeError, MemoryError)
 """Raised by CTranslate2 if the device fails, e.g. for lack of a GPU library or of memory."""
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """An export on disk; its weights are not loaded.
+
+    Attributes:
+        path: its folder.
+        d_model: the width of the model.
+        positions: the model's number of trained positions; None: it has no limit.
+    """
+
+    path: Path
+    d_model: int
+    positions: int | None
+
+    @classmethod
+    def of(cls, path: Path, config: ModelConfig) -> ExportedModel:
+        """The export of a model with these settings."""
+        positions = config.positions.max_length if isinstance(config.positions, Learned) else None
+        return cls(path, config.d_model, positions)
+
+    @property
+    def longest_source(self) -> int:
+        """The maximum number of tokens of a source."""
+        return self.positions or LONGEST_SOURCE
+
+    @property
+    def longest_output(self) -> int:
+        """The maximum number of tokens of an output, the end symbol included."""
+        return self.positions or TABLE_POSITIONS
+
+    def vocabularies(self) -> tuple[list[str], list[str]]:
+        """The name of each source id and of each target id.
+
+        Raises:
+            ExportError: a file is missing or damaged.
+        """
+        shared = (self.path / "shared_vocabulary.json").exists()
+        found = []
+        for side in ("shared", "shared") if shared else ("source", "target"):
+            path = self.path / f"{side}_vocabulary.json"
+            try:
+                names = [str(token) for token in parse_json(read_bounded(path))]
+                if any(names[i : i + 1] != [name] for i, name in SPECIALS.items()):
+                    raise ValueError("it does not begin with the special tokens")
+                found.append(names)
+            except (OSError, ValueError, TypeError, RecursionError) as error:
+                raise ExportError("the export is damaged", where=path, why=reason(error)) from None
+        return found[0], found[1]
+
+
+def size_of_export(config: ModelConfig, parameters: int) -> int:
+    """About how many bytes the export of a model with so many parameters has, in float32."""
+    trained = isinstance(config.positions, Learned)  # then they are among the parameters
+    table = 0 if trained else TABLE_POSITIONS * config.d_model  # the same for both sides
+    return 4 * (parameters + table)
+
+
+def read_ctranslate2(path: Path, found: ModelFolder) -> ExportedModel:
+    """The export in a folder, checked to be complete and of the model as it is now.
+
+    Raises:
+        ExportError: there is none, it is damaged, or it is of another model.
+        ModelFolderError: the model folder cannot be read.
+    """
+    read_export(path, NAME, found)
+    config = path / "config.json"
+    try:
+        tree = read_json(config)
+    except ModelFolderError as error:
+        raise ExportError(error.what, where=error.where, why=error.why) from None
+    for name, value in TOKENS.items():
+        if tree.get(name) != value:
+            why = f"its {name} is {tree.get(name)!r}, not {value!r}"
+            raise ExportError("the export is damaged", where=config, why=why)
+    return ExportedModel.of(path, found.config.model)
 
 
 class Translators:
@@ -55,7 +166,7 @@ class Translators:
         self._path = exported.path / MODEL
         self._stamp = _stamp(self._path)
         self._loaded = _load(*self._options)
-        _LOADED.add(self)
+        after_fork(self.forget)
 
     def of(self, sentences: int) -> ctranslate2.Translator:
         """The translator that is fastest for a number of sentences."""
@@ -87,18 +198,6 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-_LOADED: WeakSet[Translators] = WeakSet()
-"""All objects of this process."""
-
-
-def _forget_all() -> None:
-    for translators in _LOADED:
-        translators.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)
 
 
 def _load(
@@ -134,11 +233,7 @@ def _default_threads() -> int:
 
 
 def installed() -> ModuleType:
-    """The package ctranslate2.
-
-    Raises:
-        ExportError: it is not installed.
-    """
+    """The package ctranslate2; an `ExportError` if it is not installed."""
     try:
         return imported("ctranslate2")
     except ImportError as error:
@@ -152,14 +247,7 @@ def installed() -> ModuleType:
 def open_translator(
     exported: ExportedModel, device: str, compute_type: str, workers: int, threads: int
 ) -> ctranslate2.Translator:
-    """CTranslate2's translator of an export; errors as for `CTranslate2Engine`.
-
-    Args:
-        exported: the model.
-        device: as for `CTranslate2Engine`, like `compute_type`.
-        workers: number of parts of a batch that are translated at the same time.
-        threads: threads of each worker (0: CTranslate2's default).
-    """
+    """CTranslate2's translator of an export; each worker translates a part of a batch."""
     ctranslate2 = installed()
     try:
         return ctranslate2.Translator(

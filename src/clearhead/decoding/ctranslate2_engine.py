@@ -7,6 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from clearhead.decoding.ctranslate2_library import (
+    ExportedModel,
+    Translators,
+    explain_failures,
+    part_size,
+)
 from clearhead.decoding.engine import (
     COMMON_SETTINGS,
     PADDED_TOKENS,
@@ -18,8 +24,6 @@ from clearhead.decoding.engine import (
     prefixes_and_keys,
 )
 from clearhead.errors import ExportError, SearchError
-from clearhead.formats.ctranslate2.folder import ExportedModel
-from clearhead.formats.ctranslate2.runtime import Translators, explain_failures, part_size
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import beyond
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
@@ -89,14 +93,7 @@ class CTranslate2Engine:
         return self.exported.longest_source
 
     def check_vocabularies(self, tokenizers: Sequence[Tokenizer]) -> None:
-        """Compare the numbers of tokens with those of the model's tokenizers.
-
-        Args:
-            tokenizers: of the source and of the target.
-
-        Raises:
-            ExportError: they differ.
-        """
+        """Raise an `ExportError` unless the two tokenizers have as many tokens."""
         own = [len(self._sources), len(self._targets)]
         theirs = [len(tokenizer) for tokenizer in tokenizers]
         if own != theirs:
@@ -113,12 +110,7 @@ class CTranslate2Engine:
         """The error of a search that this engine does not support; None if it does.
 
         Positions of the model limit an output, as with PyTorch. If only the export has too few
-        positions for an output, it is an error.
-
-        Args:
-            search: the settings of the search.
-            prefix: number of tokens of the prefix.
-            source: number of tokens of the source.
+        positions for an output, it is an error. `prefix` and `source` are numbers of tokens.
         """
         todo = "use --engine torch, which supports it"
         if search.method == "sampling":
@@ -136,7 +128,7 @@ class CTranslate2Engine:
                 why="if no token may follow, it uses a forbidden one",
                 todo=todo,
             )
-        positions, trained = self.exported.longest_output, self.exported.trained_positions
+        positions, trained = self.exported.longest_output, self.exported.positions is not None
         needed = longest_output(source, search, prefix)
         if prefix <= positions and (trained or needed <= positions):
             return None

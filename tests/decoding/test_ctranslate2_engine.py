@@ -14,13 +14,13 @@ import pytest
 
 from clearhead import device
 from clearhead.api.exporting import export_model
+from clearhead.decoding import ctranslate2_engine
+from clearhead.decoding import ctranslate2_library as runtime
+from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
+from clearhead.decoding.ctranslate2_library import TABLE_POSITIONS
 from clearhead.decoding.engine import Hypothesis, length_penalty, longest_output
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ClearheadError, ConfigError, ExportError, SearchError
-from clearhead.formats.ctranslate2 import engine as ctranslate2_engine
-from clearhead.formats.ctranslate2 import runtime
-from clearhead.formats.ctranslate2.engine import CTranslate2Engine
-from clearhead.formats.ctranslate2.folder import TABLE_POSITIONS
 from clearhead.settings import Learned, SearchConfig
 from exported_models import (
     TARGET_WORDS,

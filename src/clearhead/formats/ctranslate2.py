@@ -1,4 +1,4 @@
-"""Converts a model's parameters to CTranslate2's specification of a Transformer.
+"""CTranslate2: a translator becomes its specification of a Transformer.
 
 CTranslate2 has one width for the queries, keys and values of a head. Narrower ones are padded with
 zeros, which change no product, and queries keep their scale 1/√d_k. Its own sinusoids begin at
@@ -8,27 +8,40 @@ position 1, so positions of every kind are exported as a table.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
+from clearhead.decoding.ctranslate2_library import (
+    SPECIALS,
+    TABLE_POSITIONS,
+    TOKENS,
+    UNKNOWN,
+    ExportedModel,
+)
+from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.errors import ExportError
-from clearhead.formats.ctranslate2.folder import TABLE_POSITIONS
+from clearhead.folder.model_folder import ModelFolder
+from clearhead.formats.equality import GREEDY, UNEQUAL_EXPORT, Comparison, random_sources
 from clearhead.model.attention import MultiHeadAttention
 from clearhead.model.inputs import TokenEmbedding
 from clearhead.model.layers import DecoderLayer, EncoderLayer
 from clearhead.model.transformer import Decoder, Encoder, EncoderDecoder
 from clearhead.settings import ModelConfig
+from clearhead.tokenizer import EOS, Tokenizer, read_tokenizers
+
+TOLERANCE = 1e-3
+"""The largest difference between log-probabilities of a token that is rounding, in float32."""
 
 
-def check_exportable(config: ModelConfig) -> None:
-    """Check that CTranslate2 can run a model exactly as PyTorch does.
-
-    Raises:
-        ExportError: it cannot; the error names the setting.
-    """
+def check(found: ModelFolder) -> None:
+    """Check that CTranslate2 can run a model exactly as PyTorch does; see `Exporter`."""
+    config = found.config.model
     if config.norm_form != "standard":
         setting, instead = f"norm_form = {config.norm_form!r}", "norm_form = 'standard'"
         why = "its layer norm divides by √(variance + ε), this model's by (std + ε)"
@@ -48,11 +61,65 @@ def check_exportable(config: ModelConfig) -> None:
     )
 
 
-def transformer_spec(model: EncoderDecoder, config: ModelConfig) -> Any:
-    """The model as a `ctranslate2.specs.TransformerSpec`, in float32, without vocabularies.
+def build(found: ModelFolder, folder: Path) -> list[str]:
+    """Write the files of the export, and compare it with the model; see `Exporter`."""
+    model = trained_translator(found, torch.device("cpu"))
+    tokenizers = read_tokenizers(found)
+    spec = transformer_spec(model, found.config.model)
+    source_names, target_names = map(token_names, tokenizers)
+    spec.register_source_vocabulary(source_names)
+    spec.register_target_vocabulary(target_names)
+    for name, value in TOKENS.items():
+        setattr(spec.config, name, value)
+    spec.validate()
+    spec.optimize()
+    spec.save(str(folder))
+    exported = CTranslate2Engine(ExportedModel.of(folder, found.config.model))
+    return [compare(TorchEngine(model), exported, len(tokenizers[0]))]
 
-    `check_exportable` must accept its settings.
-    """
+
+def compare(model: TorchEngine, exported: CTranslate2Engine, source_vocabulary: int) -> str:
+    """Compare greedy outputs, and the log-probabilities of the model's; returns a sentence."""
+    comparison = Comparison(UNEQUAL_EXPORT, TOLERANCE)
+    sources = random_sources(source_vocabulary, model.longest_source)
+    ours = [best for (best,) in model.translate(sources, GREEDY)]
+    theirs = [best for (best,) in exported.translate(sources, GREEDY)]
+    scores = exported.token_scores(sources, [output.tokens for output in ours])
+    for own, other, found in zip(ours, theirs, scores, strict=True):
+        expected = own.token_scores
+        comparison.near("log-probabilities of a token", expected, found[: len(expected)])
+        chosen = zip(expected, other.token_scores, strict=False)
+        apart = [a - b for a, b in chosen]
+        comparison.outputs(_steps(own), _steps(other), apart.__getitem__)
+    tokens = sum(len(output.token_scores) for output in ours)
+    return (
+        f"greedy outputs of {len(sources)} random sources {comparison.same_outputs}; the "
+        f"log-probabilities of their {tokens} tokens differ by {comparison.largest:.1e} at most"
+    )
+
+
+def _steps(output: Hypothesis) -> tuple[int, ...]:
+    return (*output.tokens, EOS) if output.finished else output.tokens
+
+
+def token_names(tokenizer: Tokenizer) -> list[str]:
+    """A unique name for each id: its piece, with # appended while that name is taken."""
+    special = {**SPECIALS, tokenizer.unk_id: UNKNOWN}
+    taken = set(special.values())
+    names = []
+    for i, name in enumerate(tokenizer.pieces(range(len(tokenizer)))):
+        if i in special:
+            names.append(special[i])
+            continue
+        while name in taken:
+            name += "#"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def transformer_spec(model: EncoderDecoder, config: ModelConfig) -> Any:
+    """The model as a `ctranslate2.specs.TransformerSpec`, in float32, without vocabularies."""
     from ctranslate2 import specs
 
     head = max(config.key_width, config.value_width)

@@ -1,1 +1,0 @@
-"""CTranslate2: the export of a translator, its equality check, and the engine that runs it."""
