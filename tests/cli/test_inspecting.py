@@ -18,8 +18,8 @@ from clearhead.api.exporting import export_model
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.formats.ctranslate2.engine import CTranslate2Engine
+from clearhead.inspect.faithfulness import measured_belief
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY
-from clearhead.inspect.study import measured_belief
 from clearhead.inspect.subject import Subject
 from clearhead.tokenizer import BOS, EOS
 from fake_translator import run

@@ -21,7 +21,7 @@ from clearhead.folder.model_folder import (
 from clearhead.formats.ctranslate2.engine import CTranslate2Engine
 from clearhead.formats.ctranslate2.folder import NAME, read_ctranslate2
 from clearhead.formats.ctranslate2.runtime import installed
-from clearhead.inspect.names import listed
+from clearhead.inspect.heads import listed
 from clearhead.settings import SearchConfig
 from clearhead.settings.training import MOST_THREADS
 
@@ -127,9 +127,8 @@ class _Ablation(NamedTuple):
         """
         if not self.heads:
             return model
-        from clearhead.inspect.ablation import replacements, without_heads
         from clearhead.inspect.heads import chosen_heads
-        from clearhead.inspect.view import heads_of
+        from clearhead.inspect.view import heads_of, replacements, without_heads
 
         heads = chosen_heads(self.heads, heads_of(model))
         return without_heads(model, heads, replacements(self.by, model, found))

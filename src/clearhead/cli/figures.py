@@ -184,8 +184,8 @@ def _pictures_of_input(args: Namespace, theme: Theme) -> tuple[dict[str, Draw], 
     from clearhead.api.classifier import is_empty
     from clearhead.api.loading import load
     from clearhead.api.translator import Translator
+    from clearhead.inspect.alignment import kept_aligner
     from clearhead.inspect.pictures import (
-        aligner_of,
         pictures_of_classification,
         pictures_of_record,
         pictures_of_translation,
@@ -200,7 +200,7 @@ def _pictures_of_input(args: Namespace, theme: Theme) -> tuple[dict[str, Draw], 
         source = _text(args, sentence_lines)
         target = _translation(model, source) if args.target is None else args.target
         subject = Subject.translation(model, source, target)
-        aligner = partial(aligner_of, model.folder, model.model)
+        aligner = partial(kept_aligner, model.folder, model.model)
         with warnings_printed():
             return pictures_of_translation(subject, aligner, theme), True
     reject_unused({"--target": args.target}, "classifiers")

@@ -12,13 +12,13 @@ import numpy as np
 from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
-from clearhead.inspect.ablation import replacements
+from clearhead.inspect.heads import checked
 from clearhead.inspect.measures import MEASURES
-from clearhead.inspect.names import checked
 from clearhead.inspect.record import Array, Record
 from clearhead.inspect.recording import ClassifierLike, TranslatorLike, is_translator
 from clearhead.inspect.replay import Effects, Means, effects
 from clearhead.inspect.subject import Subject
+from clearhead.inspect.view import replacements
 from clearhead.tokenizer import BOS, PAD
 
 ALTERNATIVES = 8

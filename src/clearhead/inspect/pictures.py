@@ -27,7 +27,6 @@ from clearhead.inspect.figures import (
     head_effects_figure,
     word_effects_figure,
 )
-from clearhead.inspect.findings import ALIGNMENT, read_finding
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import Record
 from clearhead.inspect.recording import ClassifierLike
@@ -35,7 +34,6 @@ from clearhead.inspect.replay import Effects, effects
 from clearhead.inspect.study import read_study
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.words import Word
-from clearhead.model.transformer import EncoderDecoder
 
 OF_TRANSLATION = ("alignment", "word-effects", "head-effects", "cross-heads", "encoder-heads")
 OF_CLASSIFICATION = ("word-effects", "head-effects", "encoder-heads", "encoder-layers")
@@ -163,16 +161,6 @@ def _with_symbols(pieces: Sequence[str], words: Sequence[Word]) -> list[Word]:
     inside = {position for word in words for position in word.positions}
     symbols = [Word(x, (i,)) for i, x in enumerate(pieces) if i not in inside]
     return sorted([*words, *symbols], key=lambda word: word.positions)
-
-
-def aligner_of(folder: ModelFolder, model: EncoderDecoder) -> Aligner | None:
-    """How a model aligns, if that was chosen.
-
-    Raises:
-        ModelFolderError: what was chosen is damaged.
-    """
-    kept = read_finding(folder, ALIGNMENT)
-    return None if kept is None else Aligner.of(kept, model, folder.path)
 
 
 def pictures_of_run(

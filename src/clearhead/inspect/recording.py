@@ -20,7 +20,7 @@ from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory, set_up_thread
 from clearhead.errors import ConfigError, DataError, type_of
 from clearhead.folder.model_folder import ModelFolder
-from clearhead.inspect.names import checked
+from clearhead.inspect.heads import checked
 from clearhead.inspect.record import (
     DETAILS,
     Array,
@@ -47,6 +47,11 @@ LONGEST = 1024
 
 class TranslatorLike(Protocol):
     """The part of a translator that inspection uses."""
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration of its training."""
+        ...
 
     @property
     def folder(self) -> ModelFolder:

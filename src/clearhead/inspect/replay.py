@@ -8,7 +8,7 @@ same output, whatever engine found that output.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from clearhead.inspect.heads import Head
 from clearhead.inspect.record import Array
-from clearhead.inspect.view import attentions_of, heads_of, second_view
+from clearhead.inspect.view import Means, attentions_of, heads_of, second_view
 from clearhead.model.attention import Mask, attention, causal_mask
 from clearhead.model.dropout import Dropout
 from clearhead.model.positions import Positions
@@ -31,9 +31,6 @@ TOKENS = 8192
 
 LOGITS = 2**25
 """Maximum number of logits of a batch, which bounds its memory."""
-
-Means = Mapping[str, Tensor]
-"""For each attention by name the mean output (heads, d_v) of its heads."""
 
 
 @dataclass(frozen=True)

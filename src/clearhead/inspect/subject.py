@@ -1,15 +1,19 @@
-"""A model with one input and its output: what all measures and explanations start from."""
+"""A model with one input and its output, and samples of them: what all measures start from."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
 from clearhead.data.labels import Labels
+from clearhead.data.reading.labelled import Labelled
+from clearhead.data.reading.pairs import read_pairs
+from clearhead.data.reading.parts import DataPart, check_recorded, read_examples
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Array, Detail, Record
@@ -216,3 +220,58 @@ def _special(ids: Any) -> tuple[int, ...]:
         return ()
     words = found if found.ndim == 1 else found[:, 0]
     return tuple(np.flatnonzero(np.isin(words, (PAD, BOS, EOS))).tolist())
+
+
+Counting = Callable[[int, str], AbstractContextManager[Callable[[int], None]]]
+"""Shows progress: from the number of things and their name to a function of how many are done."""
+
+
+def uncounted(total: int, what: str) -> AbstractContextManager[Callable[[int], None]]:
+    """Show no progress."""
+    return nullcontext(lambda done: None)
+
+
+def pairs_of(
+    translator: TranslatorLike, files: Sequence[str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """The pairs with words on both sides of files (default: of the validation data of the run).
+
+    Raises:
+        ConfigError: the run has no validation data.
+        DataError: they cannot be read, or have changed since the run.
+    """
+    files = _sample_files(translator, files, "--source FILE --reference FILE")
+    pairs = read_pairs(files, "validation")
+    return ((p.source, p.target) for p in pairs if not (is_blank(p.source) or is_blank(p.target)))
+
+
+def examples_of(
+    classifier: ClassifierLike, files: Sequence[str] | None = None
+) -> Iterator[Labelled[Any]]:
+    """The examples that are not empty of files (default: of the validation data of the run).
+
+    Raises:
+        ConfigError: the run has no validation data.
+        DataError: they cannot be read, or have changed since the run.
+        ModelFolderError: the classifier has no labels.
+    """
+    Labels(classifier.labels).check_any(classifier.folder.path)
+    files = _sample_files(classifier, files, "--data FILE")
+    examples = (
+        each for file in files for each in read_examples(file, classifier.config, classifier.labels)
+    )
+    return (e for e in examples if not (isinstance(e.input, str) and is_blank(e.input)))
+
+
+def _sample_files(
+    model: TranslatorLike | ClassifierLike, files: Sequence[str] | None, options: str
+) -> Sequence[str]:
+    if files is not None:
+        return files
+    files = model.config.data.validation
+    if not files:
+        raise ConfigError(
+            "the run has no validation data to study", todo=f"name a sample: {options}"
+        )
+    check_recorded(model.folder.path, DataPart("validation", files))
+    return files
