@@ -327,7 +327,7 @@ def shared(args: Namespace) -> Iterator[Ranks]:
         if ranks.count > 1 and args.input_file == STANDARD:
             raise DataError(
                 "several processes cannot share the standard input",
-                todo="name a file: --input-file FILE",
+                todo="name a file: --input FILE",
             )
         if not ranks.is_first:
             args.output_file = os.devnull

@@ -14,7 +14,7 @@ from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.heads import checked
 from clearhead.inspect.measures import MEASURES
-from clearhead.inspect.record import Array, Record
+from clearhead.inspect.record import Array, Record, heat_table
 from clearhead.inspect.recording import ClassifierLike, TranslatorLike, is_translator
 from clearhead.inspect.replay import Effects, Means, effects
 from clearhead.inspect.subject import Subject
@@ -116,17 +116,10 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """A table for a notebook: what each source word did for each output."""
-        gains = self.by_source[..., 0]
-        largest = float(np.abs(gains).max(initial=0)) or 1.0
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.outputs)
-        rows = [
-            f"<tr><th>{html.escape(word)}</th>{''.join(_cell(x, largest) for x in row)}</tr>"
-            for word, row in zip(self.source, gains, strict=True)
-        ]
-        note = f"<p>{html.escape(self.warning)}</p>" if self.warning else ""
         caption = "Fall of the log-probability of each output without the source word"
-        body = f"<tr><td></td>{head}</tr>{''.join(rows)}"
-        return f"{note}<table><caption>{caption}</caption>{body}</table>"
+        table = heat_table(caption, self.by_source[..., 0], self.source, self.outputs)
+        note = f"<p>{html.escape(self.warning)}</p>" if self.warning else ""
+        return note + table
 
 
 def explain(
@@ -282,10 +275,3 @@ def warning_of(subject: Subject, found: Effects) -> str | None:
         "The source hardly counts for this output: without any source word, its log-probability "
         f"falls by only {gain:.2f} for each token. It may have nothing to do with the source."
     )
-
-
-def _cell(value: float, largest: float) -> str:
-    """A cell that is green or orange by the sign of its value, and strong by its size."""
-    colour = "0, 128, 128" if value > 0 else "217, 95, 2"
-    strength = 0.6 * abs(value) / largest
-    return f'<td style="background: rgba({colour}, {strength:.2f})">{value:.2f}</td>'
