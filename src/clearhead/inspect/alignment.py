@@ -72,15 +72,7 @@ Pair = tuple[Subject, Sequence[Word], Sequence[Word]]
 
 
 def pair_of(translator: TranslatorLike, source: str, target: str, where: str | None = None) -> Pair:
-    """A sentence pair, prepared for alignment; its words are those between spaces.
-
-    Raises:
-        DataError: a side is empty or too long; `where` is its place.
-
-    Warns:
-        UserWarning: the tokenizer changes the characters of a text, so words are those of its
-            pieces.
-    """
+    """A sentence pair, prepared for alignment; its words are those between spaces."""
     for text, what in ((source, "source"), (target, "target")):
         if is_blank(text):
             raise DataError(f"the {what} is empty", where=where, todo="give a sentence")
@@ -106,11 +98,7 @@ def pair_of(translator: TranslatorLike, source: str, target: str, where: str | N
 
 
 def kept_aligner(folder: ModelFolder, model: EncoderDecoder) -> Aligner | None:
-    """How a model aligns, if that was chosen and kept in its folder.
-
-    Raises:
-        ModelFolderError: what was kept is damaged.
-    """
+    """How a model aligns, if that was chosen and kept in its folder."""
     tree = read_finding(folder, ALIGNMENT)
     if tree is None:
         return None
@@ -137,24 +125,10 @@ def best_aligner(
     sentences: int = 100,
     counting: Counting = uncounted,
 ) -> tuple[Aligner, Mapping[tuple[str, int, Rule], float]]:
-    """Choose how a model aligns: by given links, a model of the other direction, or exact removal.
+    """Choose how a model aligns, and give the error rate of each candidate.
 
-    Args:
-        translator: does not change.
-        pairs: sources and targets. Without `gold` the validation data of the run are preferred.
-        gold: the links of each pair.
-        reverse: a translator of the other direction, whose links by removal are turned round.
-        sentences: that decide at most.
-        counting: shows progress.
-
-    Returns:
-        As `choose`.
-
-    Raises:
-        DataError: no pair has words on both sides, or one is too long.
-
-    Warns:
-        UserWarning: the validation data cannot be used.
+    The `gold` links of the pairs decide, or the links of a translator of the `reverse` direction,
+    or those of exact removal. The last two use validation pairs of the run if they can be read.
     """
     found = list(enumerate(pairs))
     if gold is None and translator.config.data.validation:
@@ -203,11 +177,7 @@ def candidates(model: EncoderDecoder) -> list[str]:
 
 
 def check_measure(model: EncoderDecoder, name: str) -> None:
-    """Check a name for `scores`.
-
-    Raises:
-        ConfigError: the model has no such measure, attention or head.
-    """
+    """Check a name for `scores`."""
     names = candidates(model)
     if name not in names:
         close = nearest(name, names)
@@ -230,14 +200,8 @@ def scores(subject: Subject, name: str) -> Array:
 def word_matrix(
     found: Array, shift: int, source_words: Sequence[Word], target_words: Sequence[Word]
 ) -> Array:
-    """(target words, source words): sums over the pieces of keys, means over those of queries.
-
-    Args:
-        found: (rows of the decoder, source positions).
-        shift: see `Aligner`.
-        source_words: with positions of the source.
-        target_words: with positions of the target, without the start symbol.
-    """
+    """From (rows of the decoder, source positions) to (target words, source words)."""
+    # Sums over the pieces of keys, means over those of queries.
     rows = np.array(
         [found[[i + shift for i in word.positions]].mean(axis=0) for word in target_words]
     )
@@ -245,12 +209,7 @@ def word_matrix(
 
 
 def links(matrix: Array, rule: Rule = "target") -> list[Link]:
-    """The largest weight of each target word, and perhaps of each source word.
-
-    Args:
-        matrix: (target words, source words).
-        rule: which words have a best link.
-    """
+    """The largest weights of a matrix (target words, source words)."""
     positive = matrix.clip(min=0)
     totals = positive.sum(axis=1)
     found = {(int(source), target) for target, source in enumerate(matrix.argmax(axis=1))}
@@ -280,20 +239,9 @@ def choose(
     criterion: str,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[Aligner, Mapping[tuple[str, int, Rule], float]]:
-    """The candidate that agrees best with given links.
-
-    Links by removal have one link for each target word, so they decide on the measure and the shift
-    but not on the rule, which is then `both`; and removal itself is no candidate.
-
-    Args:
-        pairs: sentence pairs.
-        wanted: the links of each.
-        criterion: where the links come from; see `Aligner`.
-        progress: called with the number of sentences that are done.
-
-    Returns:
-        The aligner, and the alignment error rate of every candidate with every shift and rule.
-    """
+    """The candidate that agrees best with given links."""
+    # Links by removal have one link for each target word, so they do not decide on the rule; and
+    # removal itself is no candidate.
     exact = criterion == "removal"
     names = candidates(cast(EncoderDecoder, pairs[0][0].model))
     names = [name for name in names if not (exact and name == "removal")]
@@ -326,11 +274,7 @@ def pharaoh(found: Iterable[Link], with_scores: bool = False) -> str:
 
 
 def parse_pharaoh(line: str, where: str) -> Links:
-    """The links of a line such as `0-0 1-2`.
-
-    Raises:
-        DataError: it has another form.
-    """
+    """The links of a line such as `0-0 1-2`."""
     found = set()
     for word in line.split():
         source, dash, target = word.partition("-")

@@ -70,10 +70,7 @@ LUMINANCE = np.array([0.299, 0.587, 0.114])  # weights of red, green and blue
 
 @dataclass(frozen=True)
 class Scale:
-    """The colours of numbers from `low` to `high`.
-
-    With `root` the colour follows the square root, so that small numbers differ from 0.
-    """
+    """The colours of numbers from `low` to `high`, or of their square roots."""
 
     name: str
     shades: tuple[str, ...]
@@ -276,10 +273,7 @@ JOINERS = "\u200c\u200d"
 
 @contextmanager
 def fixed_settings() -> Iterator[None]:
-    """Use matplotlib's defaults and our colours, whatever this program has set.
-
-    A character that no font has is drawn as a box, without a warning.
-    """
+    """Use matplotlib's defaults and our colours, whatever this program has set."""
     own: dict[str, Any] = {
         # Text stays text in an SVG file, and the same figure gives the same bytes.
         **{"svg.fonttype": "none", "svg.hashsalt": "clearhead", "pdf.fonttype": 42},
@@ -308,10 +302,7 @@ def finish(
     note: str = "",
     bar: Axes | None = None,
 ) -> None:
-    """Place axes in rows and columns with space for their names, below a title and a note.
-
-    The figure becomes as large as all of this. A bar is at the right, from the top.
-    """
+    """Place axes in rows and columns with space for their names, below a title and a note."""
     figure.draw_without_rendering()  # which puts the names in their places
     sizes, outside = {}, {}
     for axes in figure.axes:
@@ -367,12 +358,7 @@ def write_figures(
     folder: str | Path,
     formats: Sequence[str] = ("png",),
 ) -> list[Path]:
-    """Draw and write figures one by one, as files such as `name.png`.
-
-    Raises:
-        ConfigError: a format is not one of `FORMATS`.
-        DataError: the files cannot be written; then none is.
-    """
+    """Draw and write figures one by one, as files such as `name.png`."""
     check_formats(formats)
 
     def files() -> Iterator[tuple[str, Write]]:

@@ -215,10 +215,7 @@ def is_short(subject: Subject) -> bool:
 
 
 def alternatives(subject: Subject) -> tuple[Array, Array]:
-    """(places, k) the ids of the outcome and the best others, and their log-probabilities.
-
-    An independent label has no others: k is 1.
-    """
+    """(places, k) the ids of the outcome and the best others, and their log-probabilities."""
     if subject.multi_label:
         return subject.replay.outcome, subject.replay.log_probabilities()[0]
     # No search writes padding or a start symbol.
@@ -238,13 +235,7 @@ def alternatives(subject: Subject) -> tuple[Array, Array]:
 
 
 def word_effects(subject: Subject, ids: Array, means: Means | None = None) -> Effects:
-    """The effects of all heads and words on each place.
-
-    Args:
-        subject: an input and its output.
-        ids: (places, k) of tokens or labels.
-        means: replace the outputs of heads that are off; by default zero does.
-    """
+    """The effects of all heads and words on each place."""
     return effects(
         subject.replay,
         [word.positions for word in subject.source_words],
@@ -255,14 +246,11 @@ def word_effects(subject: Subject, ids: Array, means: Means | None = None) -> Ef
 
 
 def source_share(found: Effects) -> Array:
-    """(places,) the gain by the whole source / the gains by source and prefix; perhaps NaN.
-
-    The first place has no prefix to compare with.
-    """
+    """(places,) the gain by the whole source / the gains by source and prefix; perhaps NaN."""
     source, prefix = found.source[:, 0].clip(min=0), found.prefix[:, 0].clip(min=0)
     total = source + prefix
     share = np.divide(source, total, out=np.full_like(total, np.nan), where=total > 0)
-    share[0] = np.nan
+    share[0] = np.nan  # the first place has no prefix to compare with
     return share
 
 

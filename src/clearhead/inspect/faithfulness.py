@@ -51,18 +51,12 @@ class Faithfulness:
 
     @property
     def comprehensiveness(self) -> Array:
-        """(measures, sentences) mean fall of the probability over the grid; high is good.
-
-        Without the ends of the grid, which are the same for every order.
-        """
+        """(measures, sentences) mean fall of the probability over the grid; high is good."""
         return (self.deletion[..., :1] - self.deletion)[..., 1:-1].mean(axis=-1)
 
     @property
     def sufficiency(self) -> Array:
-        """(measures, sentences) mean of what is missing over the grid; low is good.
-
-        Without the ends of the grid, which are the same for every order.
-        """
+        """(measures, sentences) mean of what is missing over the grid; low is good."""
         return (self.retention[..., -1:] - self.retention)[..., 1:-1].mean(axis=-1)
 
 
@@ -72,15 +66,7 @@ def faithfulness(
     seed: int = 0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Faithfulness:
-    """Test measures by deletion.
-
-    Args:
-        subjects: sentences with their outputs. Positions outside the source words, such as that of
-            an end symbol, are never deleted.
-        measures: by name.
-        seed: of the random orders.
-        progress: called with the number of sentences that are done.
-    """
+    """Test measures by deletion."""
     generator = np.random.default_rng(seed)
     deleted, retained = [], []
     for number, subject in enumerate(subjects, start=1):
@@ -165,15 +151,7 @@ def belief(found: Faithfulness) -> dict[str, Any]:
 def measured_belief(
     subjects: Sequence[Subject], progress: Callable[[int], None] = lambda done: None
 ) -> dict[str, Any]:
-    """Test all measures by deletion; `belief` with the error of integrated gradients.
-
-    `completeness_error` is the mean distance between the sum of the integrated gradients of an
-    output and what they should sum to, in nats.
-
-    Args:
-        subjects: inputs with the outputs of the model.
-        progress: called with the number of inputs that are done.
-    """
+    """Test all measures by deletion; `belief` with the error of integrated gradients."""
     errors: list[float] = []
 
     def integrated_gradients(subject: Subject) -> Array:

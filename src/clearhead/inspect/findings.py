@@ -34,11 +34,7 @@ STUDY, ALIGNMENT, MEANS = "study.json", "alignment.json", "means.safetensors"
 
 
 def read_finding(found: ModelFolder, name: str) -> dict[str, Any] | None:
-    """What was found about these weights; None if there is nothing, or of other weights.
-
-    Raises:
-        ModelFolderError: the file is damaged.
-    """
+    """What was found about these weights; None if there is nothing, or of other weights."""
     path = found.path / FOLDER / name
     if not path.is_file():
         return None
@@ -47,21 +43,13 @@ def read_finding(found: ModelFolder, name: str) -> dict[str, Any] | None:
 
 
 def write_finding(found: ModelFolder, name: str, tree: Mapping[str, Any]) -> Path:
-    """Keep what was found about the weights of a model; returns the file.
-
-    Raises:
-        DataError: it cannot be written.
-    """
+    """Keep what was found about the weights of a model; returns the file."""
     content = {"weights": read_digest(found.weights), **tree}
     return _write(found, name, partial(write_json, tree=content))
 
 
 def read_means(found: ModelFolder) -> Mapping[str, Tensor]:
-    """The mean outputs (heads, d_v) of the heads of each attention.
-
-    Raises:
-        ModelFolderError: they are missing, damaged, or of other weights.
-    """
+    """The mean outputs (heads, d_v) of the heads of each attention."""
     path = found.path / FOLDER / MEANS
     todo = f"compute them: clearhead study {found.path}"
     if not path.is_file():
@@ -78,11 +66,7 @@ def read_means(found: ModelFolder) -> Mapping[str, Tensor]:
 
 
 def write_means(found: ModelFolder, means: Mapping[str, Tensor]) -> None:
-    """Keep the mean outputs of the heads.
-
-    Raises:
-        DataError: they cannot be written.
-    """
+    """Keep the mean outputs of the heads."""
     facts = {"weights": read_digest(found.weights)}
     _write(found, MEANS, partial(save_tensors, tensors=means, facts=facts))
 

@@ -62,13 +62,7 @@ def head_importance(
     means: Means | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Importance:
-    """Replay each sentence without each head.
-
-    Args:
-        subjects: sentences with their references, or inputs with their labels.
-        means: replace the outputs of heads; by default zero does.
-        progress: called with the number of sentences that are done.
-    """
+    """Replay each sentence without each head."""
     heads = subjects[0].replay.heads
     changes = [Change(), *(Change(heads=(head,)) for head in heads)]
     losses, gradients = [], np.zeros(len(heads))
@@ -82,13 +76,7 @@ def head_importance(
 
 
 def ratio_intervals(numerators: Array, denominators: Array, seed: int = 12345) -> Array:
-    """(n, 3) Σ numerators / Σ denominators, and the 95 % interval by bootstrap.
-
-    Args:
-        numerators: (n, sentences).
-        denominators: (sentences,).
-        seed: of the resamples.
-    """
+    """(n, 3) Σ numerators / Σ denominators, and the 95 % interval by bootstrap."""
     generator = np.random.default_rng(seed)
     count = len(denominators)
     sample = generator.multinomial(count, np.full(count, 1 / count), size=RESAMPLES)
@@ -100,12 +88,7 @@ def ratio_intervals(numerators: Array, denominators: Array, seed: int = 12345) -
 def importance_rows(
     found: Importance, scores: Mapping[Head, Sequence[float]] | None = None
 ) -> list[dict[str, Any]]:
-    """The importance of each head as data, the most important first.
-
-    Args:
-        found: the importance.
-        scores: for each head the change of chrF without it: mean, low, high; if measured.
-    """
+    """The importance of each head as data, the most important first."""
     rows = [
         {
             "head": str(head),

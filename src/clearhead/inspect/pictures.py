@@ -64,10 +64,7 @@ MOST_LABELS = 12
 def pictures_of_translation(
     subject: Subject, chosen_aligner: Callable[[], Aligner | None]
 ) -> dict[str, Draw]:
-    """The pictures of a sentence and its translation.
-
-    Without a chosen aligner the mean of all cross-attentions aligns.
-    """
+    """The pictures of a translation; by default the mean of all cross-attentions aligns."""
     words = _with_symbols(subject.outputs, subject.output_words)
     sources = _with_symbols(subject.source_pieces, subject.source_words)
 
@@ -137,11 +134,7 @@ def pictures_of_classification(classifier: ClassifierLike, subject: Subject) -> 
 
 
 def _of_subject(subject: Subject, own: dict[str, Draw]) -> dict[str, Draw]:
-    """These pictures, without those of effects if the input is too long, and those of its record.
-
-    Warns:
-        UserWarning: pictures are left out.
-    """
+    """These pictures, of which a long input has no effects, and those of its record."""
     if not is_short(subject):
         warn(f"no pictures of effects: source and target are too long, since {TOO_LONG}")
         own = {name: draw for name, draw in own.items() if not name.endswith("-effects")}
@@ -170,11 +163,7 @@ def pictures_of_record(record: Record) -> dict[str, Draw]:
 
 
 def pictures_of_run(folder: ModelFolder) -> tuple[dict[str, Draw], dict[str, str]]:
-    """The pictures that need no input, and for each one that lacks data what to do.
-
-    Raises:
-        ModelFolderError: the study is damaged.
-    """
+    """The pictures that need no input, and for each one that lacks data what to do."""
     found: dict[str, Draw] = {}
     missing: dict[str, str] = {}
     log = folder.path / "training" / "log.jsonl"
@@ -207,12 +196,7 @@ def needs_input(name: str) -> bool:
 def chosen(
     names: Iterable[str], found: Mapping[str, Draw], missing: Mapping[str, str]
 ) -> list[tuple[str, Draw]]:
-    """The pictures of these names.
-
-    Raises:
-        ConfigError: there is no picture of a name.
-        DataError: it needs something that the model folder does not have.
-    """
+    """The pictures of these names."""
     pictures = []
     for name in dict.fromkeys(names):
         if name in missing:
@@ -263,11 +247,7 @@ MOMENTS = 6
 def attention_figure(
     record: Record, attention: Attention = "encoder", layer: int = -1, head: int | None = None
 ) -> Figure:
-    """The weights of one head, or their mean over all heads; queries down, keys across.
-
-    Raises:
-        DataError: the record has no such attention, layer or head.
-    """
+    """The weights of one head, or their mean over all heads; queries down, keys across."""
     weights, place = _layer_weights(record, attention, layer)
     if head is None:
         values, which = weights.mean(axis=0), f"mean over its {_count(len(weights), 'head')}"
@@ -283,11 +263,7 @@ def attention_figure(
 
 
 def heads_figure(record: Record, attention: Attention = "encoder") -> Figure:
-    """Every head of every layer on one page: layers down, heads across.
-
-    Raises:
-        DataError: the record has no such attention.
-    """
+    """Every head of every layer on one page: layers down, heads across."""
     layers = [
         _layer_weights(record, attention, i)[0] for i in range(len(_layers(record, attention)))
     ]
@@ -308,14 +284,7 @@ def heads_figure(record: Record, attention: Attention = "encoder") -> Figure:
 
 
 def strip_figure(files: Sequence[tuple[int, Path]]) -> Figure:
-    """The mean attention of each layer in the course of training: steps across, layers down.
-
-    Args:
-        files: steps and the files of their records.
-
-    Raises:
-        DataError: a record cannot be read.
-    """
+    """The mean attention of each layer at steps of training, from the files of their records."""
     evenly = np.linspace(0, len(files) - 1, min(MOMENTS, len(files))).round().astype(int)
     moments = [(step, Record.load(path)) for step, path in (files[i] for i in evenly)]
     kind: Attention = "cross" if moments[0][1].decoder else "encoder"
@@ -339,13 +308,7 @@ def strip_figure(files: Sequence[tuple[int, Path]]) -> Figure:
 
 
 def layer_figure(record: Record, layer: int = -1, stack: Stack = "encoder") -> Figure:
-    """Inside a layer: its input and what each step makes of it; positions down, dimensions across.
-
-    The hidden units of the feed-forward network are shown if the record has them.
-
-    Raises:
-        DataError: the record has no such layer.
-    """
+    """Inside a layer: its input and each step, with hidden units if the record has them."""
     layers = _layers(record, stack)
     number = _index(layer, len(layers), f"{stack} layer")
     vectors = {name: x for name, x in vars(layers[number]).items() if x.ndim == 2}
@@ -369,11 +332,7 @@ def layer_figure(record: Record, layer: int = -1, stack: Stack = "encoder") -> F
 
 
 def stack_figure(record: Record, stack: Stack = "encoder") -> Figure:
-    """The input of the encoder or decoder, and the output of each layer.
-
-    Raises:
-        DataError: the record has no decoder.
-    """
+    """The input of the encoder or decoder, and the output of each layer."""
     layers = _layers(record, stack)
     parts = [("input", layers[0].input)]
     parts += [(f"output of layer {number}", x.output) for number, x in enumerate(layers, start=1)]
@@ -395,15 +354,7 @@ def alignment_figure(
     target: Sequence[str],
     how: str,
 ) -> Figure:
-    """The share of each source word in each target word, with a frame around each link.
-
-    Args:
-        matrix: (target words, source words) as `word_matrix` makes it; less than 0 counts as 0.
-        links: pairs of a source word and a target word, from 0.
-        source: words.
-        target: words.
-        how: the name of the measure or attention.
-    """
+    """The shares of source words (target words, source words), with a frame around each link."""
     positive = matrix.clip(min=0)
     shares = positive / np.maximum(positive.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     down, across = Names("target word", target), Names("source word", source)
@@ -415,13 +366,7 @@ def alignment_figure(
 
 
 def head_effects_figure(heads: Sequence[Head], effects: Array, outputs: Sequence[str]) -> Figure:
-    """What each head did for each output word or label: heads down, outputs across.
-
-    Args:
-        heads: of the model.
-        effects: (heads, outputs) log-probability with the head minus without it.
-        outputs: words or labels.
-    """
+    """What each head did for each output word or label, (heads, outputs)."""
     kinds = {
         kind: rows
         for kind in KINDS.values()
@@ -449,14 +394,7 @@ def head_effects_figure(heads: Sequence[Head], effects: Array, outputs: Sequence
 def word_effects_figure(
     effects: Array, outputs: Sequence[str], source: Sequence[str], unit: str = "word"
 ) -> Figure:
-    """What each source word did for each output word or label: outputs down, source across.
-
-    Args:
-        effects: (outputs, source words) log-probability with the word minus without it.
-        outputs: words or labels.
-        source: words or frames.
-        unit: what the columns are.
-    """
+    """What each source word or frame did for each output word or label, (outputs, source)."""
     down, across = Names("output", outputs), Names(f"source {unit}", source)
     panel = Panel("", effects, down, across, fitting_cells(effects.shape))
     note = f"How much the log-probability of an output falls if a source {unit} is removed." + HELPS
@@ -467,11 +405,7 @@ HELPS = " Blue-green: it helps. Orange: it hinders."
 
 
 def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
-    """A confusion matrix of whole numbers (labels, labels): true labels down, predicted across.
-
-    A cell holds the number of examples; its colour is their share of the examples of the true
-    label.
-    """
+    """A confusion matrix of whole numbers (labels, labels): true labels down, predicted across."""
     totals = confusion.sum(axis=1, keepdims=True)
     down, across = Names("true label", names), Names("predicted label", names)
     shares, cells = confusion / np.maximum(totals, 1), fitting_cells(confusion.shape)
@@ -572,12 +506,7 @@ MARKERS = "osD^vP*XhH"
 
 
 def importance_figure(rows: Sequence[Mapping[str, Any]], ablate_by: str = "zero") -> Figure:
-    """How much worse the model is without each head, the most important first.
-
-    Args:
-        rows: as `importance_rows` makes them.
-        ablate_by: what replaced the output of each head, `zero` or its `mean`.
-    """
+    """How much worse the model is without each head, the most important first."""
     names = [str(row["head"]) for row in rows]
     kinds = [kind for kind in KINDS.values() if any(map(kind.has, names))]
     columns: list[tuple[str, list[Sequence[float]]]] = [
@@ -609,11 +538,7 @@ def importance_figure(rows: Sequence[Mapping[str, Any]], ablate_by: str = "zero"
 
 
 def faithfulness_figure(belief: Mapping[str, Any]) -> Figure:
-    """Which measure may be believed: the probability of the output as words are deleted.
-
-    Args:
-        belief: as `faithfulness.belief` makes it.
-    """
+    """Which measure may be believed: the probability of the output as words are deleted."""
     rows = belief["rows"]
     styles = {
         row["measure"]: {
@@ -651,11 +576,7 @@ def faithfulness_figure(belief: Mapping[str, Any]) -> Figure:
 
 
 def learning_figure(log: RunLog) -> Figure:
-    """The loss, the score that selects the model, and the learning rate of a run by step.
-
-    Raises:
-        DataError: the run has not reported a step yet.
-    """
+    """The loss, the score that selects the model, and the learning rate of a run by step."""
     if not log.loss:
         raise DataError("the log of the run has no steps yet")
     first, second = LINES[:2]
@@ -713,11 +634,7 @@ class RunLog:
 
 
 def read_log(path: Path) -> RunLog:
-    """Read `training/log.jsonl`; steps that a resumed run made again are counted once.
-
-    Raises:
-        DataError: it cannot be read, or is damaged.
-    """
+    """Read `training/log.jsonl`; steps that a resumed run made again are counted once."""
 
     def add(values: list[tuple[int, float]], step: int, value: float | None) -> None:
         if value is not None:  # null in the log: the value was not finite

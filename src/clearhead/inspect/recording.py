@@ -187,20 +187,9 @@ def record_translation(
     target_ids: Sequence[int],
     keep: frozenset[Detail] = frozenset(),
 ) -> Record:
-    """Record what an encoder-decoder computes for a source and a given target.
-
-    Args:
-        model: does not change.
-        source_ids: without start and end symbols.
-        target_ids: T ids without start and end symbols. The decoder reads the start symbol and
-            then these: T + 1 positions. Position i predicts target_ids[i], and the last one
-            what follows the target. If the target fills all trained positions, it was cut there
-            and nothing follows, so its last id is not read.
-        keep: the details to keep.
-
-    Raises:
-        DataError: the source is empty, or one of the two is too long.
-    """
+    """Record an encoder-decoder; the ids have no start and end symbols."""
+    # Position i predicts target_ids[i], and the last one what follows the target. If the target
+    # fills all trained positions, it was cut there and nothing follows: its last id is not read.
     read = [BOS, *target_ids]
     if len(target_ids) == model.target_input.max_length:
         read.pop()
@@ -235,18 +224,7 @@ def record_translation(
 def record_classification(
     model: EncoderClassifier, row: Any, keep: frozenset[Detail] = frozenset()
 ) -> Record:
-    """Record what a classifier computes for one input.
-
-    Args:
-        model: does not change.
-        row: ids (length,), ids of words and their n-grams (length, 1 + most), or features
-            (length, width), as an array or tensor without padding.
-        keep: the details to keep. `probabilities` are those of one label out of all, before
-            calibration.
-
-    Raises:
-        DataError: the input is empty, or too long.
-    """
+    """Record a classifier for the row that it encodes, without padding."""
     x = torch.as_tensor(row, device=next(model.parameters()).device)[None]
     check_length("input", x.size(1))
     view = second_view(model)
@@ -276,11 +254,7 @@ def record_classification(
 
 
 def check_length(what: str, length: int) -> None:
-    """Check the number of positions of a source or target.
-
-    Raises:
-        DataError: there are none, or more than `LONGEST`.
-    """
+    """Check the number of positions of a source or target."""
     if length == 0:
         raise DataError(f"the {what} is empty", todo="give one that is not empty")
     if length > LONGEST:

@@ -42,15 +42,14 @@ def study_model(
     ablate_by: Literal["zero", "mean"] = "zero",
     counting: Counting = uncounted,
 ) -> tuple[dict[str, Any], Means]:
-    """Measure how much a model needs each head, what each attends to, and which measure to believe.
+    """Measure how much a model needs each head, what each does, and which measure to believe.
 
     The loss is that of the references or of the true labels of the sample; all else is about what
     the model itself gives.
 
     Args:
         model: a translator or classifier; it does not change.
-        sample: pairs of a source and its reference, or examples as `examples_of` gives them
-            (default: the validation data of the run).
+        sample: as `pairs_of` or `examples_of` gives it (default: validation data of the run).
         sentences: that are studied at most, the first ones.
         scores: whether to translate the sample without each head too, which takes minutes.
         ablate_by: what replaces the output of a head, `zero` or its `mean` over the sample.
@@ -58,10 +57,6 @@ def study_model(
 
     Returns:
         The study as data for JSON, and the mean outputs of the heads; see `findings`.
-
-    Raises:
-        ConfigError: there is no sample.
-        DataError: the sample cannot be read, or has no sentence to study.
     """
     changes = None
     if is_translator(model, "study"):
@@ -245,11 +240,7 @@ class _Study(BaseModel):
 
 
 def read_study(found: ModelFolder) -> dict[str, Any] | None:
-    """What `clearhead study` found out about these weights; None if it has not studied them.
-
-    Raises:
-        ModelFolderError: the file is damaged.
-    """
+    """What `clearhead study` found out about these weights; None if it has not studied them."""
     tree = read_finding(found, STUDY)
     if tree is None:
         return None

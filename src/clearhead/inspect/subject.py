@@ -86,11 +86,7 @@ class Subject:
     def translation(
         cls, translator: TranslatorLike, source: str, target: str | Hypothesis
     ) -> Subject:
-        """A source and its translation, or any other target.
-
-        Raises:
-            DataError: source or target are empty or too long.
-        """
+        """A source and its translation, or any other target."""
         source_ids = translator.source_tokenizer.encode(source)
         tokenizer = translator.target_tokenizer
         if isinstance(target, Hypothesis):
@@ -109,16 +105,8 @@ class Subject:
     ) -> Subject:
         """An input and what the classifier gives for it, or its correct labels.
 
-        Args:
-            classifier: does not change.
-            source: a text, or features.
-            labels: the correct labels; of a classifier that gives one label the first counts. If
-                labels are independent, each label of the classifier is an outcome then, or its
-                absence, so that the sum of the log-probabilities is that of all of them.
-
-        Raises:
-            DataError: the input is empty or too long.
-            ConfigError: the classifier has no labels.
+        If labels are independent, each label of the classifier is an outcome then, or its absence,
+        so that the sum of the log-probabilities is that of all of them.
         """
         if not classifier.labels:
             raise ConfigError(
@@ -193,10 +181,7 @@ class Subject:
 
     @property
     def pooled(self) -> Array:
-        """(length,) the share of each position in the pooled vector of a classifier.
-
-        That of attention pooling is learned. Maximum pooling counts as the mean.
-        """
+        """(length,) the share of each position in the pooled vector; a maximum counts as a mean."""
         assert isinstance(self.model, EncoderClassifier)
         length, shares = len(self.record.memory), []
         for pooling in self.model.pooling.poolings:
@@ -210,11 +195,7 @@ class Subject:
 
 
 def _special(ids: Any) -> tuple[int, ...]:
-    """The positions of padding and of start and end symbols; none in features.
-
-    Args:
-        ids: (length,), or (length, 1 + n-grams) whose first column has the words.
-    """
+    """The positions of padding and of start and end symbols; none in features."""
     found = np.asarray(ids)
     if found.dtype.kind == "f":
         return ()
@@ -234,12 +215,7 @@ def uncounted(total: int, what: str) -> AbstractContextManager[Callable[[int], N
 def pairs_of(
     translator: TranslatorLike, files: Sequence[str] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """The pairs with words on both sides of files (default: of the validation data of the run).
-
-    Raises:
-        ConfigError: the run has no validation data.
-        DataError: they cannot be read, or have changed since the run.
-    """
+    """The pairs with words on both sides of files (default: of the validation data of the run)."""
     files = _sample_files(translator, files, "--source FILE --reference FILE")
     pairs = read_pairs(files, "validation")
     return ((p.source, p.target) for p in pairs if not (is_blank(p.source) or is_blank(p.target)))
@@ -248,13 +224,7 @@ def pairs_of(
 def examples_of(
     classifier: ClassifierLike, files: Sequence[str] | None = None
 ) -> Iterator[Labelled[Any]]:
-    """The examples that are not empty of files (default: of the validation data of the run).
-
-    Raises:
-        ConfigError: the run has no validation data.
-        DataError: they cannot be read, or have changed since the run.
-        ModelFolderError: the classifier has no labels.
-    """
+    """The examples that are not empty of files (default: of the validation data of the run)."""
     Labels(classifier.labels).check_any(classifier.folder.path)
     files = _sample_files(classifier, files, "--data FILE")
     examples = (

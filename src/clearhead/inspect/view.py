@@ -80,12 +80,7 @@ def without_heads(model: _Model, heads: Iterable[Head], means: Means | None = No
 
 
 def replacements(ablate_by: str, model: nn.Module, folder: ModelFolder) -> Means | None:
-    """The means that `clearhead study` kept for `mean`, or None for `zero`.
-
-    Raises:
-        ConfigError: there is no such replacement.
-        ModelFolderError: the means are missing, or of another model.
-    """
+    """The means that `clearhead study` kept for `mean`, or None for `zero`."""
     if ablate_by not in ("zero", "mean"):
         raise ConfigError(
             f"ablate_by = {ablate_by!r} is no replacement for a head", todo="choose zero or mean"
