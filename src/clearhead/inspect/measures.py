@@ -19,7 +19,7 @@ from clearhead.inspect.record import Array, DecoderLayerRecord
 from clearhead.inspect.recording import output_by_head
 from clearhead.inspect.replay import TOKENS, effects
 from clearhead.inspect.subject import Subject
-from clearhead.inspect.view import attentions_of, second_view
+from clearhead.inspect.view import attentions_of, layers_of, second_view
 from clearhead.model.attention import (
     Mask,
     MultiHeadAttention,
@@ -104,14 +104,14 @@ def value_zeroing(subject: Subject) -> Array:
 
     record, mixing = subject.record, []
     if not record.decoder:
-        layers = [layer for layer in view.modules() if isinstance(layer, EncoderLayer)]
-        for number, (layer, seen) in enumerate(zip(layers, record.encoder, strict=True), 1):
+        layers = zip(layers_of(view, EncoderLayer), record.encoder, strict=True)
+        for number, (layer, seen) in enumerate(layers, start=1):
             run = _encoder_layer(layer, tensor(seen.input))
             mixing.append(shares(run, (f"encoder.{number}.self", len(seen.input))))
         return _places(subject, rolled(mixing, []))
     memory = tensor(record.memory)
-    layers = [layer for layer in view.modules() if isinstance(layer, DecoderLayer)]
-    for number, (layer, seen) in enumerate(zip(layers, record.decoder, strict=True), 1):
+    layers = zip(layers_of(view, DecoderLayer), record.decoder, strict=True)
+    for number, (layer, seen) in enumerate(layers, start=1):
         run, length = _decoder_layer(layer, tensor(seen.input), memory), len(seen.input)
         name = f"decoder.{number}"
         both = shares(run, (f"{name}.self", length), (f"{name}.cross", memory.size(1)))

@@ -20,23 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Unit = Literal["token", "frame"]
 """What a position of the source is."""
 
-Detail = Literal[
-    "embeddings",
-    "positions",
-    "convolutions",
-    "queries",
-    "keys",
-    "values",
-    "scores",
-    "head_outputs",
-    "head_parts",
-    "residuals",
-    "norms",
-    "hidden_units",
-    "probabilities",
-]
-
-DETAILS: dict[Detail, str] = {
+DETAILS: dict[str, str] = {
     "embeddings": "of each position before its position is added, (length, d_model)",
     "positions": "the vectors that are added, (length, d_model)",
     "convolutions": "what convolutions over the input add, if there are any, (length, d_model)",

@@ -16,7 +16,7 @@ from clearhead.data.reading.pairs import read_pairs
 from clearhead.data.reading.parts import DataPart, check_recorded, read_examples
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
-from clearhead.inspect.record import Array, Detail, Record
+from clearhead.inspect.record import Array, Record
 from clearhead.inspect.recording import (
     ClassifierLike,
     TranslatorLike,
@@ -171,7 +171,7 @@ class Subject:
         """The record, with the values of each head."""
         return self.recorded(frozenset({"values"}))
 
-    def recorded(self, keep: frozenset[Detail]) -> Record:
+    def recorded(self, keep: frozenset[str]) -> Record:
         """The record, with details."""
         if isinstance(self.model, EncoderDecoder):
             found = record_translation(self.model, self._source, self._target, keep)

@@ -28,6 +28,7 @@ Means = Mapping[str, Tensor]
 """For each attention by name the mean output (heads, d_v) of its heads."""
 
 _Model = TypeVar("_Model", bound=nn.Module)
+_Layer = TypeVar("_Layer", EncoderLayer, DecoderLayer)
 
 
 def second_view(model: _Model) -> _Model:
@@ -36,14 +37,17 @@ def second_view(model: _Model) -> _Model:
     return copy.deepcopy(model, shared).eval()
 
 
+def layers_of(model: nn.Module, kind: type[_Layer]) -> list[_Layer]:
+    """The encoder layers or the decoder layers of a model, from the first one on."""
+    return [layer for layer in model.modules() if isinstance(layer, kind)]
+
+
 def attentions_of(model: nn.Module) -> dict[str, MultiHeadAttention]:
     """The attentions of a model by name, e.g. `encoder.1.self`, from the first encoder layer on."""
     found: dict[str, MultiHeadAttention] = {}
-    encoder = [layer for layer in model.modules() if isinstance(layer, EncoderLayer)]
-    decoder = [layer for layer in model.modules() if isinstance(layer, DecoderLayer)]
-    for number, layer in enumerate(encoder, start=1):
+    for number, layer in enumerate(layers_of(model, EncoderLayer), start=1):
         found[f"encoder.{number}.self"] = layer.self_attention
-    for number, layer in enumerate(decoder, start=1):
+    for number, layer in enumerate(layers_of(model, DecoderLayer), start=1):
         found[f"decoder.{number}.self"] = layer.self_attention
         found[f"decoder.{number}.cross"] = layer.cross_attention
     return found

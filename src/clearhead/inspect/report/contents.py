@@ -19,7 +19,7 @@ from clearhead.inspect.explanation import (
     word_effects,
 )
 from clearhead.inspect.measures import MEASURES, measures_for
-from clearhead.inspect.record import Array, Detail, Record
+from clearhead.inspect.record import Array, Record
 from clearhead.inspect.replay import Effects, Means
 from clearhead.inspect.report.array_store import ArrayStore
 from clearhead.inspect.subject import Subject
@@ -43,7 +43,7 @@ SHOWN = (
 )
 """The measures of a report, best known first; integrated gradients take too long."""
 
-WALK: frozenset[Detail] = frozenset(
+WALK: frozenset[str] = frozenset(
     {
         *("embeddings", "positions", "convolutions", "queries", "keys", "values", "scores"),
         *("head_outputs", "residuals", "norms", "hidden_units"),
