@@ -38,7 +38,6 @@ from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError
 from clearhead.evaluation.scores import bleu_and_chrf
-from clearhead.inspect.ablation import without_heads
 from clearhead.inspect.alignment import (
     Aligner,
     align,
@@ -49,12 +48,13 @@ from clearhead.inspect.alignment import (
     plain,
 )
 from clearhead.inspect.explanation import SOURCE_COUNTS
+from clearhead.inspect.faithfulness import measured_belief
 from clearhead.inspect.importance import head_importance
 from clearhead.inspect.recording import record_translation
 from clearhead.inspect.replay import Change, TranslationReplay, effects
 from clearhead.inspect.report.writing import write_report
-from clearhead.inspect.study import measured_belief
 from clearhead.inspect.subject import Subject
+from clearhead.inspect.view import without_heads
 from clearhead.model.build import build_model
 from clearhead.settings import ModelConfig
 

@@ -21,7 +21,7 @@ import clearhead
 from clearhead import api
 from clearhead.device import keep_freed_memory
 from clearhead.inspect.drawing import write_figures
-from clearhead.inspect.figures import attention_figure, heads_figure, layer_figure, stack_figure
+from clearhead.inspect.pictures import attention_figure, heads_figure, layer_figure, stack_figure
 from clearhead.settings import read_config
 from clearhead.training.display import choose_display
 

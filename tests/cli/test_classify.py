@@ -382,7 +382,7 @@ def test_a_checkpoint_classifies_with_one_warning_that_it_is_not_calibrated(
         assert out
         (line,) = [line for line in err.splitlines() if "warning" in line.lower()]
         assert line.removeprefix("clearhead: ").startswith(warning)
-    code, _, err = run("figures", str(checkpoint), "--input", "a b", "-o", str(tmp_path / "p"))
+    code, _, err = run("figures", str(checkpoint), "a b", "-o", str(tmp_path / "p"))
     assert code == 0
     assert warning in err
     assert "UserWarning" not in err

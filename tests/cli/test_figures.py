@@ -14,7 +14,6 @@ from clearhead import api
 from clearhead.folder.model_folder import open_folder
 from clearhead.inspect import explanation
 from clearhead.inspect.attention_watch import small
-from clearhead.inspect.drawing import DARK
 from clearhead.inspect.findings import ALIGNMENT, STUDY, write_finding
 from clearhead.inspect.pictures import OF_TRANSLATION
 from clearhead.inspect.recording import record
@@ -51,7 +50,7 @@ def texts_of(folder: Path) -> str:
 
 def test_a_translator_is_drawn_with_its_own_translation(models: Path, tmp_path: Path) -> None:
     code, out, err = run(
-        *("figures", str(models / "translator"), "--input", "b a c", "-o", str(tmp_path / "p"))
+        *("figures", str(models / "translator"), "b a c", "-o", str(tmp_path / "p"))
     )
     assert code == 0, err
     translator = api.load_translator(models / "translator", device="cpu")
@@ -74,26 +73,25 @@ def test_pictures_are_written_to_a_folder_named_after_the_model_by_default(
         ("runs/my-model", "my-model-figures"),
         (checkpoint, "my-model-step-7-figures"),
     ):
-        words = (str(model), "--input", "a b", "--format", "svg")
+        words = (str(model), "a b", "--format", "svg")
         code, out, err = run("figures", *words)
         assert code == 0, err
         assert {Path(line).parent for line in out.splitlines()} == {Path(expected)}
         assert all(Path(line).is_file() for line in out.splitlines())
         assert expected in err
     monkeypatch.chdir(folder)
-    assert run("figures", ".", "--input", "a b", "--format", "svg")[0] == 0
+    assert run("figures", ".", "a b", "--format", "svg")[0] == 0
     assert (folder / "my-model-figures").is_dir()
 
 
-def test_pictures_are_drawn_by_name_format_and_theme(models: Path, tmp_path: Path) -> None:
-    words = ("--input", "b a c", "--only", "decoder.1.cross.2, head-effects", "--theme", "dark")
+def test_pictures_are_drawn_by_name_and_format(models: Path, tmp_path: Path) -> None:
+    words = ("b a c", "--only", "decoder.1.cross.2, head-effects")
     paths = drawn(models / "translator", *words, "--format", "pdf,svg", "-o", tmp_path / "p")
     assert [path.name for path in paths] == [
         *("decoder.1.cross.2.pdf", "decoder.1.cross.2.svg"),
         *("head-effects.pdf", "head-effects.svg"),
     ]
     assert paths[0].read_bytes().startswith(b"%PDF")
-    assert DARK.paper in texts_of(tmp_path / "p")
 
 
 STUDIED: dict[str, Any] = {
@@ -140,7 +138,7 @@ def test_a_long_input_is_drawn_without_its_effects(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(explanation, "LONGEST_EXPLAINED", 3)
-    words = ("--input", "a b a b", "-o", str(tmp_path / "p"))
+    words = ("a b a b", "-o", str(tmp_path / "p"))
     code, out, err = run("figures", str(models / "texts"), *words)
     assert code == 0, err
     assert "effects" in err
@@ -167,14 +165,14 @@ def test_a_run_is_drawn_without_an_input(models: Path, tmp_path: Path) -> None:
     write_finding(open_folder(folder), STUDY, STUDIED)
     paths = drawn(folder, "-o", tmp_path / "p")
     assert [path.name for path in paths] == of_run
-    mixed = "--only", "importance,encoder.1", "--input", "a b", "-o", tmp_path / "p"
+    mixed = "a b", "--only", "importance,encoder.1", "-o", tmp_path / "p"
     assert [path.name for path in drawn(folder, *mixed)] == ["importance.png", "encoder.1.png"]
     for step, number in ((5, 1), (9, 1), (5, 2)):
         kept = folder / "training" / "attention" / f"step-{step}-{number}.npz"
         small(made_record(target=())).save(kept)
     paths = drawn(folder, "-o", tmp_path / "p")
     assert [path.name for path in paths] == [
-        *("learning-curves.png", "training-strip.png", "training-animation.gif"),
+        *("learning-curves.png", "training-strip.png"),
         *of_run[1:],
     ]
     second = drawn(folder, "--only", "training-strip.2", "-o", tmp_path / "p")
@@ -188,7 +186,7 @@ def test_a_run_is_drawn_without_an_input(models: Path, tmp_path: Path) -> None:
 
 def test_an_alignment_uses_the_measure_that_was_chosen(models: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(models / "translator", tmp_path / "model")
-    words = "--input", "b a c", "--target", "d a", "--only", "alignment", "--format", "svg"
+    words = "b a c", "--target", "d a", "--only", "alignment", "--format", "svg"
     words = (*words, "-o", str(tmp_path / "p"))
     drawn(folder, *words)
     assert "By mean of all layers." in texts_of(tmp_path / "p")
@@ -206,7 +204,7 @@ def test_an_alignment_uses_the_measure_that_was_chosen(models: Path, tmp_path: P
 
 def test_a_translator_is_drawn_with_a_given_target(models: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a\nb b\nc\n")
-    words = ("--input-file", tmp_path / "in.txt", "--line", "2", "--target", "d c")
+    words = ("--input", tmp_path / "in.txt", "--lines", "2", "--target", "d c")
     paths = drawn(models / "translator", *words, "-o", tmp_path / "five")
     assert [path.name for path in paths] == [f"{name}.png" for name in OF_TRANSLATION]
     assert len(paths) == 5
@@ -217,7 +215,7 @@ def test_a_translator_is_drawn_with_a_given_target(models: Path, tmp_path: Path)
 
 
 def test_a_classifier_of_texts_is_drawn(models: Path, tmp_path: Path) -> None:
-    words = ("--input", "c d", "--format", "svg", "-o", tmp_path / "p")
+    words = ("c d", "--format", "svg", "-o", tmp_path / "p")
     paths = drawn(models / "texts", *words)
     assert [path.name for path in paths] == [
         *("word-effects.svg", "head-effects.svg", "encoder-heads.svg", "encoder-layers.svg"),
@@ -234,7 +232,7 @@ def test_the_pictures_of_independent_labels_show_those_that_are_given(
     (given,) = api.load_classifier(models / "several", device="cpu").classify(["c d"])
     names = {prediction.label for prediction in given}
     assert 0 < len(names) < len(LABELS)
-    drawn(models / "several", "--input", "c d", "--format", "svg", "-o", tmp_path / "p")
+    drawn(models / "several", "c d", "--format", "svg", "-o", tmp_path / "p")
     for picture in ("word-effects", "head-effects"):
         svg = (tmp_path / "p" / f"{picture}.svg").read_text(encoding="utf-8")
         assert {label for label in LABELS if f">{label}<" in svg} == names
@@ -255,15 +253,15 @@ def test_a_file_is_read_as_classify_reads_it(
     models: Path, tmp_path: Path, name: str, content: str, options: list[str]
 ) -> None:
     (tmp_path / name).write_text(content)
-    words = ("figures", str(models / "texts"), *ONE, "-o", str(tmp_path / "p"))
-    expected = run(*words, "--input", "c d")
+    words, options_of_one = ("figures", str(models / "texts")), (*ONE, "-o", str(tmp_path / "p"))
+    expected = run(*words, "c d", *options_of_one)
     shutil.rmtree(tmp_path / "p")
-    given = ("--input-file", str(tmp_path / name), *options)
-    assert run(*words, *given, "--line", "2") == expected
+    given = ("--input", str(tmp_path / name), *options)
+    assert run(*words, *given, "--lines", "2", *options_of_one) == expected
     svg = texts_of(tmp_path / "p")
     assert [f">{word}<" in svg for word in "abcd"] == [False, False, True, True]
     code, _, err = run(
-        *("figures", str(models / "texts"), *given, "--line", "3"),
+        *("figures", str(models / "texts"), *given, "--lines", "3"),
         *("-o", str(tmp_path / "q")),
     )
     assert (code, "no line 3" in err) == (3, True)
@@ -272,11 +270,9 @@ def test_a_file_is_read_as_classify_reads_it(
 @pytest.mark.parametrize("kind", ["texts", "features", "several"])
 def test_the_labels_of_a_classifier_are_printed(models: Path, tmp_path: Path, kind: str) -> None:
     (tmp_path / "x.csv").write_text("sequence,x,y,z\ns,1,2,3\ns,3,2,0\n")
-    inputs = {"features": (tmp_path / "x.csv", np.array([[1, 2, 3], [3, 2, 0]]))}
-    given, content = inputs.get(kind, ("c d", "c d"))
-    code, _, err = run(
-        *("figures", str(models / kind), "--input", str(given), *ONE, "-o", str(tmp_path / "p"))
-    )
+    file = ("--input", str(tmp_path / "x.csv")), np.array([[1, 2, 3], [3, 2, 0]])
+    given, content = file if kind == "features" else (("c d",), "c d")
+    code, _, err = run(*("figures", str(models / kind), *given, *ONE, "-o", str(tmp_path / "p")))
     assert code == 0
     (found,) = api.load_classifier(models / kind, device="cpu").classify([content])
     labels = ", ".join(f"{one.label} ({one.probability:.4f})" for one in found)
@@ -290,7 +286,7 @@ def test_frames_are_named_by_their_times_if_the_file_has_times(
     rows = [f"{name},{time},1,{time},0" for name in "pq" for time in ("0.5", "0.75", "2")]
     rows[0] = rows[0].replace("0.5,1", "0.0625,1")
     (tmp_path / "x.csv").write_text("sequence,time,x,y,z\n" + "\n".join(rows) + "\n")
-    words = ("--input", tmp_path / "x.csv", "--line", "2", "--format", "svg", "-o", tmp_path / "p")
+    words = ("--input", tmp_path / "x.csv", "--lines", "2", "--format", "svg", "-o", tmp_path / "p")
     drawn(models / "features", *words)
     svg = texts_of(tmp_path / "p")
     names = ("0.5", "0.75", "2", "query: frame", "key: frame", "source frame")
@@ -304,9 +300,9 @@ def test_a_cut_input_gives_a_warning(models: Path, tmp_path: Path, kind: str) ->
     times = [n / 10 for n in range(LONGEST + 3)]
     rows = (f"s,{time},1,2,3" for time in times)
     (tmp_path / "x.csv").write_text("sequence,time,x,y,z\n" + "\n".join(rows) + "\n")
-    given = "a b " * LONGEST if kind == "texts" else str(tmp_path / "x.csv")
+    given = ("a b " * LONGEST,) if kind == "texts" else ("--input", str(tmp_path / "x.csv"))
     unit, length = ("tokens", 2 * LONGEST) if kind == "texts" else ("frames", LONGEST + 3)
-    words = ("--input", given, *ONE, "-o", str(tmp_path / "p"))
+    words = (*given, *ONE, "-o", str(tmp_path / "p"))
     code, _, err = run("figures", str(models / kind), *words)
     assert code == 0
     warning, label, _ = err.splitlines()
@@ -317,20 +313,19 @@ def test_a_cut_input_gives_a_warning(models: Path, tmp_path: Path, kind: str) ->
     assert last not in texts_of(tmp_path / "p")
 
 
-@pytest.mark.parametrize("option", ["--input", "--input-file"])
 def test_a_classifier_of_features_reads_one_sequence_of_a_file(
-    models: Path, tmp_path: Path, option: str
+    models: Path, tmp_path: Path
 ) -> None:
     sequences = np.random.default_rng(1).normal(size=(2, 4, 3))
     np.savez(tmp_path / "x.npz", x=sequences)
-    words = (option, tmp_path / "x.npz", "--line", "2", *ONE, "-o", tmp_path / "p")
+    words = ("--input", tmp_path / "x.npz", "--lines", "2", *ONE, "-o", tmp_path / "p")
     drawn(models / "features", *words)
     found = record(api.load_classifier(models / "features", device="cpu"), sequences[1])
     assert found.source == ("1", "2", "3", "4")
     np.testing.assert_allclose(found.input, sequences[1], atol=1e-6)
     code, _, err = run(
-        *("figures", str(models / "features"), option, str(tmp_path / "x.npz")),
-        *("--line", "3", "-o", str(tmp_path / "q")),
+        *("figures", str(models / "features"), "--input", str(tmp_path / "x.npz")),
+        *("--lines", "3", "-o", str(tmp_path / "q")),
     )
     assert (code, "no sequence 3" in err) == (3, True)
 
@@ -339,33 +334,35 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
     ("model", "words", "code", "part"),
     [
         ("translator", [], 2, "--input"),
-        ("translator", ["--input", "a", "--input-file", "f"], 2, "--input and --input-file"),
-        ("translator", ["--input", "a", "--line", "2"], 2, "--line 2 has no effect"),
-        ("translator", ["--input", " "], 3, "the input is empty"),
-        ("translator", ["--input", "", "--target", "a"], 3, "the source is empty"),
-        ("texts", ["--input", ""], 3, "the source is empty"),
-        ("features", ["--input-file", "-"], 3, "which are read from a file"),
-        ("translator", ["--input-file", "missing.txt"], 3, "missing.txt: there is no such file"),
-        ("translator", ["--input-file", "in.txt", "--line", "2"], 3, "in.txt: there is no line 2"),
-        ("translator", ["--input", "a " * 2000, "--target", "a"], 3, "too long"),
-        ("translator", ["--input", "a", "--format", "jpg"], 2, "'jpg'"),
-        ("translator", ["--input", "a", "--target", "b", "--only", "alignmant"], 2, "alignment?"),
-        ("translator", ["--input", "a", "--only", "decoder.2.cross"], 2, "decoder.1.cross"),
-        ("translator", ["--input", "a", "--only", "cross-heads,importance"], 3, "clearhead study"),
+        ("translator", ["a", "--input", "f"], 2, "--input"),
+        ("translator", ["a", "--lines", "2"], 2, "--lines has no effect"),
+        ("translator", [" "], 3, "the input is empty"),
+        ("translator", ["", "--target", "a"], 3, "the input is empty"),
+        ("texts", [""], 3, "the input is empty"),
+        ("texts", ["a", "b"], 2, "at most 1"),
+        ("features", ["a"], 2, "--input"),
+        ("features", ["--input", "-"], 3, "which are read from a file"),
+        ("translator", ["--input", "missing.txt"], 3, "missing.txt: there is no such file"),
+        ("translator", ["--input", "in.txt", "--lines", "2"], 3, "in.txt: there is no line 2"),
+        ("translator", ["a " * 2000, "--target", "a"], 3, "too long"),
+        ("translator", ["a", "--format", "jpg"], 2, "'jpg'"),
+        ("translator", ["a", "--target", "b", "--only", "alignmant"], 2, "alignment?"),
+        ("translator", ["a", "--only", "decoder.2.cross"], 2, "decoder.1.cross"),
+        ("translator", ["a", "--only", "cross-heads,importance"], 3, "clearhead study"),
         ("translator", ["--only", "alignment"], 2, "--input"),
         ("translator", ["--only", "importance"], 3, "clearhead study"),
         ("translator", ["--only", "learning-curves"], 3, "log.jsonl"),
         ("translator", ["--only", "training-strip"], 3, "training.watch_attention"),
-        ("translator", ["--only", "learning-curves", "--input", "a"], 2, "--input has no effect"),
+        ("translator", ["a", "--only", "learning-curves"], 2, "a text has no effect"),
         ("translator", ["--target", "a"], 2, "--target has no effect"),
-        ("texts", ["--input", "a", "--only", "alignment"], 2, "'alignment'"),
-        ("texts", ["--input", "a", "--target", "b"], 2, "--target has no effect"),
-        ("texts", ["--input", "a", "--text-column", "b"], 2, "--text-column has no effect"),
-        ("texts", ["--input-file", "in.txt", "--text-column", "b"], 2, "--text-column has no"),
-        ("translator", ["--input", "a", "--text-column", "b"], 2, "--text-column has no effect"),
+        ("texts", ["a", "--only", "alignment"], 2, "'alignment'"),
+        ("texts", ["a", "--target", "b"], 2, "--target has no effect"),
+        ("texts", ["a", "--text-column", "b"], 2, "--text-column has no effect"),
+        ("texts", ["--input", "in.txt", "--text-column", "b"], 2, "--text-column has no"),
+        ("translator", ["a", "--text-column", "b"], 2, "--text-column has no effect"),
         ("features", ["--input", "a.ts", "--text-column", "b"], 2, "--text-column has no effect"),
         ("features", ["--input", "missing.ts"], 3, "missing.ts"),
-        ("nothing", ["--input", "a"], 4, "no such model folder"),
+        ("nothing", ["a"], 4, "no such model folder"),
     ],
 )
 def test_a_mistake_gives_an_error_and_draws_nothing(
@@ -390,17 +387,17 @@ def test_a_text_that_is_the_name_of_a_file_gives_a_warning(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("one.en").write_text("a b\n")
-    words = ("figures", str(models / "texts"), "-o", "pictures", *ONE)
-    assert "warning: " not in run(*words, "--input-file", "one.en")[2]
-    code, _, err = run(*words, "--input", "one.en")
+    words, options = ("figures", str(models / "texts")), ("-o", "pictures", *ONE)
+    assert "warning: " not in run(*words, "--input", "one.en", *options)[2]
+    code, _, err = run(*words, "one.en", *options)
     assert code == 0
     assert "'one.en'" in err
-    assert "--input-file one.en" in err
+    assert "--input one.en" in err
 
 
 def test_a_folder_that_cannot_be_made_gives_an_error(models: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    words = ("--input", "a", "-o", str(tmp_path / "file"))
+    words = ("a", "-o", str(tmp_path / "file"))
     code, out, err = run("figures", str(models / "texts"), *words)
     assert (code, out) == (3, "")
     assert str(tmp_path / "file") in err

@@ -228,7 +228,7 @@ def test_a_classifier_from_its_data_to_its_figures(
         screen.run("classify", "runs/new", "-i", "in.txt", "--json"),
         screen.run("evaluate", "runs/new", "--data", "test.tsv", "--figures", HOSTILE[0]),
         screen.run("evaluate", "runs/new", "--data", "test.tsv", "--json"),
-        screen.run("figures", "runs/new", "--input", HOSTILE[0], "--format", "svg"),
+        screen.run("figures", "runs/new", HOSTILE[0], "--format", "svg"),
     ]
     shown = screen.shown()
     assert not any(codes), shown[-2000:]

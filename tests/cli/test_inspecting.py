@@ -18,8 +18,9 @@ from clearhead.api.exporting import export_model
 from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.formats.ctranslate2.engine import CTranslate2Engine
+from clearhead.inspect.faithfulness import measured_belief
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY
-from clearhead.inspect.study import measured_belief
 from clearhead.inspect.subject import Subject
 from clearhead.tokenizer import BOS, EOS
 from fake_translator import run
@@ -304,7 +305,7 @@ def test_a_report_is_written(models: Path, tmp_path: Path) -> None:
     assert '"name":"all_layers"' in html
     assert '"name":"last_layer"' not in html
     succeeded("inspect", models / "texts", "a b c", "--with", models / "rival", "-o", report)
-    words = ("--input-file", models / "s", "--lines", "1-2")
+    words = ("--input", models / "s", "--lines", "1-2")
     succeeded("inspect", models / "translator", *words, "-o", report)
     succeeded("inspect", models / "translator", "a b", "--target", "d c", "-o", report)
 
@@ -359,14 +360,14 @@ def test_a_damaged_study_is_an_error(models: Path, tmp_path: Path) -> None:
 def test_a_report_of_features(models: Path, tmp_path: Path) -> None:
     array = np.random.default_rng(1).normal(size=(2, 4, 3)).astype(np.float32)
     np.savez(tmp_path / "x.npz", x=array)
-    words = ("--input-file", tmp_path / "x.npz", "--lines", "2", "-o", tmp_path / "r.html")
+    words = ("--input", tmp_path / "x.npz", "--lines", "2", "-o", tmp_path / "r.html")
     succeeded("inspect", models / "features", *words)
     assert "sequence 2" in (tmp_path / "r.html").read_text()
 
 
 def test_mistakes_of_a_report(models: Path, tmp_path: Path) -> None:
     failed("inspect", models / "translator")
-    failed("inspect", models / "translator", "a", "--input-file", models / "s")
+    failed("inspect", models / "translator", "a", "--input", models / "s")
     failed("inspect", models / "translator", "a", "--lines", "2")
     failed("inspect", models / "translator", "a", "b", "--target", "c")
     failed("inspect", models / "translator", " ")
@@ -378,7 +379,7 @@ def test_mistakes_of_a_report(models: Path, tmp_path: Path) -> None:
         "classify", models / "texts", "-i", models / "s", "--ablate-by", "mean"
     )
     (tmp_path / "s").write_text("a\n" + "b " * 2000 + "\n")
-    words = ("--input-file", tmp_path / "s", "--lines", "1-2", "-o", tmp_path / "r.html")
+    words = ("--input", tmp_path / "s", "--lines", "1-2", "-o", tmp_path / "r.html")
     assert "input 2" in failed("inspect", models / "translator", *words)
     assert not (tmp_path / "r.html").exists()
 
@@ -424,9 +425,9 @@ def test_a_report_without_heads_says_so_and_has_no_study(models: Path, tmp_path:
     assert "--ablate-by mean" in written[1]["command"]
     failed("inspect", models / "features", "a")
     assert "line 5" in failed(
-        "inspect", models / "translator", "--input-file", models / "s", "--lines", "5"
+        "inspect", models / "translator", "--input", models / "s", "--lines", "5"
     )
     for wrong in ("0", "2-1", "x", "1-"):
-        failed("inspect", models / "translator", "--input-file", models / "s", "--lines", wrong)
+        failed("inspect", models / "translator", "--input", models / "s", "--lines", wrong)
     (tmp_path / "file").write_text("")
     failed("inspect", models / "translator", "a", "-o", tmp_path / "file" / "r.html")

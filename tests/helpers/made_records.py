@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from clearhead.inspect.drawing import LIGHT, Theme, write_figures
-from clearhead.inspect.figures import figures_of
+from clearhead.inspect.drawing import write_figures
+from clearhead.inspect.pictures import pictures_of_record
 from clearhead.inspect.record import DecoderLayerRecord, EncoderLayerRecord, Record
 
 SOURCE = ("▁the", "▁cat", "▁is", "▁black", ".")
@@ -60,12 +60,7 @@ def words(count: int) -> tuple[str, ...]:
     return tuple("▁" + "translation"[: 2 + i % 10] + str(i) for i in range(count))
 
 
-def draw_all(
-    record: Record,
-    folder: Path,
-    formats: Sequence[str] = ("png",),
-    theme: Theme = LIGHT,
-) -> list[Path]:
+def draw_all(record: Record, folder: Path, formats: Sequence[str] = ("png",)) -> list[Path]:
     """Draw all heads and all layers of a record, and return the files."""
-    chosen = [each for each in figures_of(record, theme) if "." not in each[0]]
-    return write_figures(chosen, folder, formats)
+    found = pictures_of_record(record)
+    return write_figures([each for each in found.items() if "." not in each[0]], folder, formats)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clearhead.inspect.faithfulness import RANDOM, Faithfulness
+from clearhead.inspect.faithfulness import RANDOM, Faithfulness, belief
 from clearhead.inspect.heads import Head
-from clearhead.inspect.importance import head_importance, ratio_intervals
+from clearhead.inspect.importance import head_importance, head_roles, named_roles, ratio_intervals
 from clearhead.inspect.replay import Change
-from clearhead.inspect.roles import head_roles, named_roles
-from clearhead.inspect.study import belief
 from clearhead.inspect.subject import Subject
 from small_models import random_model, small_config
 from small_translators import SOURCE, TARGET

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import ConfigError
-from clearhead.inspect.ablation import mean_outputs, without_heads
 from clearhead.inspect.heads import KINDS, Head, chosen_heads
 from clearhead.inspect.replay import (
     Change,
@@ -21,7 +20,7 @@ from clearhead.inspect.replay import (
     TranslationReplay,
     effects,
 )
-from clearhead.inspect.view import heads_of
+from clearhead.inspect.view import heads_of, mean_outputs, without_heads
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import Learned, ModelConfig, NoPositions
 from clearhead.tokenizer import BOS, EOS

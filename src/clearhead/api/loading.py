@@ -16,7 +16,7 @@ from clearhead.decoding.engine import Hypothesis
 from clearhead.device import check_device, imported, set_up_torch, threads_of_process
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
 from clearhead.folder.model_folder import ModelFolder, open_folder, read_temperature
-from clearhead.inspect.names import listed
+from clearhead.inspect.heads import listed
 from clearhead.settings import SearchConfig
 from clearhead.settings.training import MOST_THREADS
 from clearhead.tokenizer import read_tokenizers
@@ -272,9 +272,8 @@ def _ablated(model: Model, found: ModelFolder, options: LoadOptions) -> Model:
     """
     if not options.ablate:
         return model
-    from clearhead.inspect.ablation import replacements, without_heads
     from clearhead.inspect.heads import chosen_heads
-    from clearhead.inspect.view import heads_of
+    from clearhead.inspect.view import heads_of, replacements, without_heads
 
     heads = chosen_heads(options.ablate, heads_of(model))
     return without_heads(model, heads, replacements(options.ablate_by, model, found))

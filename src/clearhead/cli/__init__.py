@@ -51,7 +51,7 @@ Train a translator or a classifier on your own data, measure it, and use it.
   clearhead classify runs/my-classifier < texts.txt
   clearhead inspect runs/my-model "A sentence." -o report.html
   clearhead study runs/my-model
-  clearhead figures runs/my-model --input "A sentence."
+  clearhead figures runs/my-model "A sentence."
   clearhead align runs/my-model --source a.en --target a.de > a.align
   clearhead export runs/my-model --format ctranslate2
   clearhead import hf hf:bert-base-uncased runs/bert

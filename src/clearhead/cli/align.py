@@ -27,17 +27,16 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
-from clearhead.cli.streams import Counter, input_lines, opened_output, sentence_lines
+from clearhead.cli.streams import Counter, counting, input_lines, opened_output, sentence_lines
 from clearhead.errors import DataError
 
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
-    from clearhead.inspect.alignment import Aligner, Links, Pair
+    from clearhead.inspect.alignment import Aligner, Links
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -94,7 +93,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Align the pairs and write the links."""
     from clearhead.api.loading import load_translator
-    from clearhead.inspect.alignment import align, pharaoh
+    from clearhead.inspect.alignment import align, pair_of, pharaoh
     from clearhead.tokenizer.normal_form import is_blank
 
     _check_options(args)
@@ -107,12 +106,11 @@ def run(args: Namespace) -> None:
         aligner = _aligner(args, translator, pairs)
         with Counter(sys.stderr, len(pairs), "pairs", not output.isatty()) as counter:
             for number, (source, target) in enumerate(pairs, start=1):
+                found = []
                 if not (is_blank(source) or is_blank(target)):
-                    pair = _pair(translator, (source, target), f"{args.source}:{number}")
+                    pair = pair_of(translator, source, target, f"{args.source}:{number}")
                     found = align(pair, aligner)
-                    output.write(pharaoh(found, args.scores) + "\n")
-                else:
-                    output.write("\n")
+                output.write(pharaoh(found, args.scores) + "\n")
                 counter.show(number)
 
 
@@ -142,22 +140,28 @@ def _given_pairs(args: Namespace) -> list[tuple[str, str]]:
 
 def _aligner(args: Namespace, translator: Translator, pairs: Sequence[tuple[str, str]]) -> Aligner:
     """The way to align that is named, or kept in the model folder, or found now."""
-    from clearhead.inspect.alignment import Aligner, check_measure
-    from clearhead.inspect.findings import ALIGNMENT, read_finding, write_finding
+    from clearhead.api.loading import load_translator
+    from clearhead.inspect.alignment import Aligner, best_aligner, check_measure, kept_aligner
+    from clearhead.inspect.findings import ALIGNMENT, write_finding
 
     if args.measure is not None:
         check_measure(translator.model, args.measure)
         return Aligner(args.measure, args.shift or 0, args.rule or "both", "named", 0.0, 0)
     again = args.gold or args.reverse or args.sentences
-    kept = read_finding(translator.folder, ALIGNMENT)
-    if kept is not None and not again:
-        return Aligner.of(kept, translator.model, translator.folder.path)
-    aligner, errors = _chosen(args, translator, pairs)
+    if not again and (kept := kept_aligner(translator.folder, translator.model)) is not None:
+        return kept
+    reverse = None
+    if args.reverse is not None:
+        choices = {"device": args.device, "threads": args.threads}
+        reverse = load_translator(args.reverse, engine="torch", **choices)
+    aligner, errors = best_aligner(
+        translator, pairs, _gold(args, len(pairs)), reverse, args.sentences or 100, counting
+    )
     if translator.folder.is_checkpoint:
         print_message("this is a checkpoint, which another may replace: the choice is not kept")
     else:
         path = write_finding(translator.folder, ALIGNMENT, vars(aligner))
-        print_message(f"{'replaced the choice in' if kept else 'wrote'} {path}")
+        print_message(f"wrote {path}")
     measured = "target" if aligner.criterion == "removal" else aligner.rule
     print_message(
         f"aligns by {aligner.measure}, shift {aligner.shift}, rule {aligner.rule}; error rate of "
@@ -180,80 +184,14 @@ REFERENCES = {
 }
 
 
-def _chosen(args: Namespace, translator: Translator, pairs: Sequence[tuple[str, str]]) -> Any:
-    """The best candidate, and the error rate of each."""
-    from clearhead.inspect.alignment import by_removal, choose, parse_pharaoh
-    from clearhead.tokenizer.normal_form import is_blank
+def _gold(args: Namespace, count: int) -> list[Links] | None:
+    """The correct alignments, one for each pair."""
+    from clearhead.inspect.alignment import parse_pharaoh
 
-    count = args.sentences or 100
-    if args.gold is not None:
-        lines = list(input_lines(args.gold))
-        if len(lines) != len(pairs):
-            what = f"there are {len(lines):,} alignments for {len(pairs):,} pairs"
-            raise DataError(what, where=args.gold)
-        gold = [parse_pharaoh(line, f"{args.gold}:{n}") for n, line in enumerate(lines, start=1)]
-        filled = [(p, g) for p, g in zip(pairs, gold, strict=True) if not any(map(is_blank, p))]
-        sample = _prepared(translator, [pair for pair, _ in filled[:count]])
-        wanted, criterion = [links for _, links in filled[:count]], "gold"
-    else:
-        texts = _sample(translator, pairs, count)
-        sample = _prepared(translator, texts)
-        if args.reverse is not None:
-            wanted, criterion = _of_reverse(args, texts), "reverse"
-        else:
-            wanted, criterion = by_removal(sample), "removal"
-    with Counter(sys.stderr, len(sample), "pairs, to choose the measure") as counter:
-        return choose(sample, wanted, criterion, counter.show)
-
-
-def _prepared(translator: Translator, texts: Sequence[tuple[str, str]]) -> list[Pair]:
-    if not texts:
-        raise DataError("there is no pair with words on both sides", todo="give other files")
-    return [_pair(translator, each, f"pair {n}") for n, each in enumerate(texts, start=1)]
-
-
-def _pair(translator: Translator, texts: tuple[str, str], where: str) -> Pair:
-    """A prepared pair; an error has its place.
-
-    Raises:
-        DataError: a side is empty or too long.
-    """
-    from clearhead.inspect.alignment import pair_of
-
-    try:
-        return pair_of(translator, *texts)
-    except DataError as error:
-        error.where = error.where or where
-        raise
-
-
-def _sample(
-    translator: Translator, pairs: Sequence[tuple[str, str]], count: int
-) -> list[tuple[str, str]]:
-    """Validation pairs of the run if they can be read, else the given pairs."""
-    from clearhead.data.reading.pairs import read_pairs
-    from clearhead.data.reading.parts import DataPart, check_recorded
-    from clearhead.tokenizer.normal_form import is_blank
-
-    found: Sequence[tuple[str, str]] = pairs
-    if files := translator.config.data.validation:
-        try:
-            check_recorded(translator.folder.path, DataPart("validation", files))
-            found = [
-                (p.source, p.target) for p in islice(read_pairs(files, "validation"), 2 * count)
-            ]
-        except DataError as error:
-            print_message(f"the measure is chosen by the given pairs: {error}")
-    return [pair for pair in found if not any(map(is_blank, pair[:2]))][:count]
-
-
-def _of_reverse(args: Namespace, texts: Sequence[tuple[str, str]]) -> list[Links]:
-    """The links of a model of the other direction, by exact removal, turned round."""
-    from clearhead.api.loading import load_translator
-    from clearhead.inspect.alignment import by_removal, pair_of
-
-    reverse = load_translator(
-        args.reverse, device=args.device, threads=args.threads, engine="torch"
-    )
-    found = by_removal(pair_of(reverse, target, source) for source, target in texts)
-    return [frozenset((target, source) for source, target in each) for each in found]
+    if args.gold is None:
+        return None
+    lines = list(input_lines(args.gold))
+    if len(lines) != count:
+        what = f"there are {len(lines):,} alignments for {count:,} pairs"
+        raise DataError(what, where=args.gold)
+    return [parse_pharaoh(line, f"{args.gold}:{n}") for n, line in enumerate(lines, start=1)]

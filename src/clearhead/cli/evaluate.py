@@ -266,7 +266,7 @@ def _draw(systems: Mapping[str, Any], folder: Path) -> None:
     import numpy as np
 
     from clearhead.inspect.drawing import write_figures
-    from clearhead.inspect.figures import confusion_figure
+    from clearhead.inspect.pictures import confusion_figure
 
     pictures: dict[str, Callable[[], Figure]] = {}
     for name, system in systems.items():

@@ -10,29 +10,27 @@ Several inputs and several models are compared in one file. After `clearhead
 study` the report also shows what the heads do, and which measure may be believed.
 
   clearhead inspect runs/my-model "A man rides a bicycle." -o report.html
-  clearhead inspect runs/my-model --input-file test.en --lines 1-5
+  clearhead inspect runs/my-model --input test.en --lines 1-5
   clearhead inspect runs/old "A cat." --with runs/new
-  clearhead inspect runs/vowels --input-file test.ts --lines 3
+  clearhead inspect runs/vowels --input test.ts --lines 3
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, option, reject_unused
 from clearhead.cli.streams import Counter, reject_standard_input, sentence_lines
 from clearhead.cli.texts import texts_to_classify
 from clearhead.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from clearhead.api.classifier import Classifier
 
 MOST_INPUTS = 50
 """Inputs of a report; more would make it slow to open."""
@@ -49,13 +47,14 @@ def lines_of(text: str) -> range:
     return found
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments and options."""
-    parser.usage = "%(prog)s FOLDER [TEXT ...] [options]"
-    add_shared(parser, "folder")
+def add_inputs(parser: ArgumentParser) -> None:
+    """Declare how inputs of a model are given, to this command and to `figures`."""
     parser.add_argument("texts", metavar="TEXT", nargs="*", help="inputs of the model")
     parser.add_argument(
-        "--input-file", metavar="FILE", help="file with inputs: texts (-: stdin), or features"
+        *("-i", "--input"),
+        dest="input_file",
+        metavar="FILE",
+        help="file with inputs: texts (-: stdin), or features",
     )
     parser.add_argument(
         "--lines",
@@ -69,6 +68,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="TEXT",
         help="translators: target text of a single input (default: its translation)",
     )
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments and options."""
+    parser.usage = "%(prog)s FOLDER [TEXT ...] [options]"
+    add_shared(parser, "folder")
+    add_inputs(parser)
     parser.add_argument(
         "--with",
         dest="others",
@@ -100,7 +106,9 @@ def run(args: Namespace) -> None:
     from clearhead.api.loading import load
     from clearhead.inspect.report.writing import write_report
 
-    _check_inputs(args)
+    if not args.texts and args.input_file is None:
+        raise needs_input("there is none")
+    check_inputs(args, MOST_INPUTS)
     models: dict[str, Any] = {}
     with warnings_printed():
         for folder in (args.folder, *args.others):
@@ -119,7 +127,7 @@ def run(args: Namespace) -> None:
             raise DataError(
                 "the models read different inputs", where=name, todo="make one report for each"
             )
-    inputs, names = _inputs(args, first)
+    inputs, names = chosen_inputs(args, first)
     output = args.output or _default_file(args.folder)
     count = len(models) * len(inputs)
     with warnings_printed(), Counter(sys.stderr, count, "inputs") as counter:
@@ -142,7 +150,9 @@ def _command(args: Namespace) -> str:
     words = ["clearhead", "inspect", str(args.folder), *args.texts]
     for folder in args.others:
         words += ["--with", str(folder)]
-    for name in ("input_file", "text_column", "target", "ablate"):
+    if args.input_file is not None:
+        words += ["--input", args.input_file]
+    for name in ("text_column", "target", "ablate"):
         if value := getattr(args, name):
             words += [option(name), str(value)]
     if args.ablate_by != "zero":
@@ -152,65 +162,76 @@ def _command(args: Namespace) -> str:
     return shlex.join(words)
 
 
-def _check_inputs(args: Namespace) -> None:
-    if bool(args.texts) == (args.input_file is not None):
+def needs_input(why: str) -> ConfigError:
+    """The error for inputs that are missing."""
+    todo = 'give a text, "A sentence.", or --input FILE'
+    return ConfigError("an input is needed", why=why, todo=todo)
+
+
+def check_inputs(args: Namespace, most: int) -> None:
+    """Check what `add_inputs` declares, before a model is loaded.
+
+    Raises:
+        ConfigError: there are too many inputs, or options that do not fit.
+    """
+    if args.texts and args.input_file is not None:
         raise ConfigError(
             "exactly one kind of input is needed",
-            why="there is none" if not args.texts else "there are texts and --input-file",
-            todo='give a text, "A sentence.", or --input-file FILE',
+            why="there are texts and --input",
+            todo="leave one of them out",
         )
     if args.texts:
         options = {"--lines": args.lines, "--text-column": args.text_column}
-        reject_unused(options, "a text", "leave it out, or use --input-file")
+        reject_unused(options, "a text", "leave it out, or use --input")
     count = len(args.texts) or len(args.lines or [1])
-    if count > MOST_INPUTS:
-        raise ConfigError(
-            f"a report of {count:,} inputs is too large", todo=f"give at most {MOST_INPUTS}"
-        )
+    if count > most:
+        raise ConfigError(f"{count:,} inputs are too many", todo=f"give at most {most}")
     if args.target is not None and count > 1:
         raise ConfigError("--target is for a single input", todo="leave it out, or give one text")
 
 
-def _inputs(args: Namespace, model: Any) -> tuple[list[Any], list[str] | None]:
-    """The inputs, and the names of those that are no texts."""
-    task, kind = model.config.task, model.config.input
-    if task == "translation":
+def chosen_inputs(args: Namespace, model: Any) -> tuple[list[Any], list[str] | None]:
+    """The inputs, and the names of those that are no texts.
+
+    Raises:
+        ConfigError: an option does not fit the model.
+        DataError: the file cannot be read, or has fewer lines.
+    """
+    translates = model.config.task == "translation"
+    if translates:
         reject_unused({"--text-column": args.text_column}, "translators")
     else:
         reject_unused({"--target": args.target}, "classifiers")
-    lines = args.lines or range(1, 2)
-    if task == "translation" or kind == "text":
+    file, lines = args.input_file, args.lines or range(1, 2)
+    if not translates and model.config.input == "features":
         if args.texts:
-            return args.texts, None
-        file, column = args.input_file, args.text_column
-        read: Iterable[str] = (
-            sentence_lines(file)
-            if task == "translation"
-            else texts_to_classify(model, file, column)[0]
-        )
-        return _chosen(read, lines, file), None
+            raise ConfigError(
+                "this model classifies sequences of features, which are read from a file",
+                todo="use --input FILE",
+            )
+        from clearhead.data.reading.feature_sequences import read_feature_sequences
+
+        reject_unused({"--text-column": args.text_column}, "features")
+        reject_standard_input(file)
+        label_column = str(model.config.data.label_column)
+        sequences = read_feature_sequences(file, label_column, labelled=False)
+        names = [f"{file}, sequence {number}" for number in lines]
+        return _chosen(sequences, lines, file, "sequence"), names
     if args.texts:
-        raise ConfigError(
-            "this model classifies sequences of features, which are read from a file",
-            todo="use --input-file FILE",
-        )
-    return _sequences(args, model, lines)
+        for text in args.texts:
+            if text and os.path.isfile(os.path.expanduser(text)):
+                print_message(
+                    f"warning: the input is the text {text!r}, which is also the name of a file; "
+                    f"to read the file: --input {shlex.quote(text)}"
+                )
+        return args.texts, None
+    if translates:
+        return _chosen(sentence_lines(file), lines, file, "line"), None
+    texts, _ = texts_to_classify(model, file, args.text_column)
+    return _chosen(texts, lines, file, "line"), None
 
 
-def _sequences(
-    args: Namespace, model: Classifier, lines: range
-) -> tuple[list[Any], list[str] | None]:
-    from clearhead.data.reading.feature_sequences import read_feature_sequences
-
-    reject_unused({"--text-column": args.text_column}, "features")
-    reject_standard_input(args.input_file)
-    label_column = str(model.config.data.label_column)
-    examples = read_feature_sequences(args.input_file, label_column, labelled=False)
-    found = _chosen(examples, lines, args.input_file)
-    return found, [f"{args.input_file}, sequence {number}" for number in lines]
-
-
-def _chosen(items: Iterable[Any], lines: range, file: str) -> list[Any]:
+def _chosen(items: Iterable[Any], lines: range, file: str, noun: str) -> list[Any]:
     """The items of these numbers.
 
     Raises:
@@ -218,8 +239,7 @@ def _chosen(items: Iterable[Any], lines: range, file: str) -> list[Any]:
     """
     found = list(islice(items, lines[0] - 1, lines[-1]))
     if len(found) < len(lines):
-        missing = lines[0] + len(found)
-        raise DataError(f"there is no line {missing}", where=file)
+        raise DataError(f"there is no {noun} {lines[0] + len(found)}", where=file)
     return found
 
 

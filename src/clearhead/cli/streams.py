@@ -504,3 +504,10 @@ class Counter:
             self._terminal.write(CLEAR_LINE)
             self._terminal.flush()
             self._shown = False
+
+
+@contextmanager
+def counting(total: int, nouns: str) -> Iterator[ReportDone]:
+    """Count on the standard error, for a function that is given how many are done."""
+    with Counter(sys.stderr, total, nouns) as counter:
+        yield counter.show

@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import product
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, get_args
+from itertools import islice, product
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
 from clearhead.errors import ConfigError, DataError, ModelFolderError, nearest, reason, warn
-from clearhead.inspect.findings import ALIGNMENT, FOLDER
+from clearhead.folder.model_folder import ModelFolder
+from clearhead.inspect.findings import ALIGNMENT, FOLDER, read_finding
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import Array
 from clearhead.inspect.recording import TranslatorLike
-from clearhead.inspect.subject import Subject
+from clearhead.inspect.subject import Counting, Subject, pairs_of, uncounted
 from clearhead.inspect.view import heads_of
 from clearhead.inspect.words import Word, words_in, words_of
 from clearhead.model.transformer import EncoderDecoder
@@ -66,46 +66,21 @@ class Aligner:
     score: float
     sentences: int
 
-    @classmethod
-    def of(cls, tree: Mapping[str, Any], model: EncoderDecoder, where: Path) -> Aligner:
-        """The aligner that was kept in a model folder.
-
-        Raises:
-            ModelFolderError: it is damaged.
-        """
-        try:
-            check_measure(model, str(tree["measure"]))
-            if (shift := tree["shift"]) not in SHIFTS:
-                raise ValueError(f"the shift is {shift!r}")
-            if (rule := tree["rule"]) not in get_args(Rule):
-                raise ValueError(f"the rule is {rule!r}")
-            sentences, score = int(tree["sentences"]), float(tree["score"])
-            criterion = str(tree["criterion"])
-            return cls(str(tree["measure"]), shift, rule, criterion, score, sentences)
-        except (KeyError, TypeError, ValueError, ConfigError) as error:
-            what = "the choice of how to align is damaged"
-            todo = f"remove {ALIGNMENT} in its folder {FOLDER}"
-            raise ModelFolderError(what, where=where, why=reason(error), todo=todo) from None
-
 
 Pair = tuple[Subject, Sequence[Word], Sequence[Word]]
 """A sentence pair with its source words and target words."""
 
 
-def pair_of(translator: TranslatorLike, source: str, target: str) -> Pair:
-    """A sentence pair, prepared for alignment; its words are those between spaces.
-
-    Raises:
-        DataError: a side is empty or too long.
-
-    Warns:
-        UserWarning: the tokenizer changes the characters of a text, so words are those of its
-            pieces.
-    """
+def pair_of(translator: TranslatorLike, source: str, target: str, where: str | None = None) -> Pair:
+    """A sentence pair, prepared for alignment; its words are those between spaces."""
     for text, what in ((source, "source"), (target, "target")):
         if is_blank(text):
-            raise DataError(f"the {what} is empty", todo="give a sentence")
-    subject = Subject.translation(translator, source, target)
+            raise DataError(f"the {what} is empty", where=where, todo="give a sentence")
+    try:
+        subject = Subject.translation(translator, source, target)
+    except DataError as error:
+        error.where = error.where or where
+        raise
     sides = (
         (source, subject.source_pieces, subject.source_special, translator.source_tokenizer),
         (target, subject.outputs, subject.output_special, translator.target_tokenizer),
@@ -120,6 +95,64 @@ def pair_of(translator: TranslatorLike, source: str, target: str) -> Pair:
         found.append(words)
     subject.source_words = [word for word in found[0] if word.positions]
     return subject, *found
+
+
+def kept_aligner(folder: ModelFolder, model: EncoderDecoder) -> Aligner | None:
+    """How a model aligns, if that was chosen and kept in its folder."""
+    tree = read_finding(folder, ALIGNMENT)
+    if tree is None:
+        return None
+    try:
+        check_measure(model, str(tree["measure"]))
+        if (shift := tree["shift"]) not in SHIFTS:
+            raise ValueError(f"the shift is {shift!r}")
+        if (rule := tree["rule"]) not in get_args(Rule):
+            raise ValueError(f"the rule is {rule!r}")
+        sentences, score = int(tree["sentences"]), float(tree["score"])
+        criterion = str(tree["criterion"])
+        return Aligner(str(tree["measure"]), shift, rule, criterion, score, sentences)
+    except (KeyError, TypeError, ValueError, ConfigError) as error:
+        what = "the choice of how to align is damaged"
+        todo = f"remove {ALIGNMENT} in its folder {FOLDER}"
+        raise ModelFolderError(what, where=folder.path, why=reason(error), todo=todo) from None
+
+
+def best_aligner(
+    translator: TranslatorLike,
+    pairs: Sequence[tuple[str, str]],
+    gold: Sequence[Links] | None = None,
+    reverse: TranslatorLike | None = None,
+    sentences: int = 100,
+    counting: Counting = uncounted,
+) -> tuple[Aligner, Mapping[tuple[str, int, Rule], float]]:
+    """Choose how a model aligns, and give the error rate of each candidate.
+
+    The `gold` links of the pairs decide, or the links of a translator of the `reverse` direction,
+    or those of exact removal. The last two use validation pairs of the run if they can be read.
+    """
+    found = list(enumerate(pairs))
+    if gold is None and translator.config.data.validation:
+        try:
+            found = list(enumerate(islice(pairs_of(translator), sentences)))
+        except DataError as error:
+            warn(f"the measure is chosen by the given pairs: {error}")
+    filled = [(i, pair) for i, pair in found if not any(map(is_blank, pair))][:sentences]
+    if not filled:
+        raise DataError("there is no pair with words on both sides", todo="give other files")
+    sample = [
+        pair_of(translator, *pair, f"pair {number}")
+        for number, (_, pair) in enumerate(filled, start=1)
+    ]
+    if gold is not None:
+        wanted, criterion = [gold[i] for i, _ in filled], "gold"
+    elif reverse is not None:
+        turned = by_removal(pair_of(reverse, target, source) for _, (source, target) in filled)
+        wanted = [frozenset((target, source) for source, target in each) for each in turned]
+        criterion = "reverse"
+    else:
+        wanted, criterion = by_removal(sample), "removal"
+    with counting(len(sample), "pairs, to choose the measure") as show:
+        return choose(sample, wanted, criterion, show)
 
 
 def align(pair: Pair, aligner: Aligner) -> list[Link]:
@@ -144,11 +177,7 @@ def candidates(model: EncoderDecoder) -> list[str]:
 
 
 def check_measure(model: EncoderDecoder, name: str) -> None:
-    """Check a name for `scores`.
-
-    Raises:
-        ConfigError: the model has no such measure, attention or head.
-    """
+    """Check a name for `scores`."""
     names = candidates(model)
     if name not in names:
         close = nearest(name, names)
@@ -171,14 +200,8 @@ def scores(subject: Subject, name: str) -> Array:
 def word_matrix(
     found: Array, shift: int, source_words: Sequence[Word], target_words: Sequence[Word]
 ) -> Array:
-    """(target words, source words): sums over the pieces of keys, means over those of queries.
-
-    Args:
-        found: (rows of the decoder, source positions).
-        shift: see `Aligner`.
-        source_words: with positions of the source.
-        target_words: with positions of the target, without the start symbol.
-    """
+    """From (rows of the decoder, source positions) to (target words, source words)."""
+    # Sums over the pieces of keys, means over those of queries.
     rows = np.array(
         [found[[i + shift for i in word.positions]].mean(axis=0) for word in target_words]
     )
@@ -186,12 +209,7 @@ def word_matrix(
 
 
 def links(matrix: Array, rule: Rule = "target") -> list[Link]:
-    """The largest weight of each target word, and perhaps of each source word.
-
-    Args:
-        matrix: (target words, source words).
-        rule: which words have a best link.
-    """
+    """The largest weights of a matrix (target words, source words)."""
     positive = matrix.clip(min=0)
     totals = positive.sum(axis=1)
     found = {(int(source), target) for target, source in enumerate(matrix.argmax(axis=1))}
@@ -219,22 +237,11 @@ def choose(
     pairs: Sequence[Pair],
     wanted: Sequence[Links],
     criterion: str,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[Aligner, Mapping[tuple[str, int, Rule], float]]:
-    """The candidate that agrees best with given links.
-
-    Links by removal have one link for each target word, so they decide on the measure and the shift
-    but not on the rule, which is then `both`; and removal itself is no candidate.
-
-    Args:
-        pairs: sentence pairs.
-        wanted: the links of each.
-        criterion: where the links come from; see `Aligner`.
-        progress: called with the number of sentences that are done.
-
-    Returns:
-        The aligner, and the alignment error rate of every candidate with every shift and rule.
-    """
+    """The candidate that agrees best with given links."""
+    # Links by removal have one link for each target word, so they do not decide on the rule; and
+    # removal itself is no candidate.
     exact = criterion == "removal"
     names = candidates(cast(EncoderDecoder, pairs[0][0].model))
     names = [name for name in names if not (exact and name == "removal")]
@@ -249,8 +256,7 @@ def choose(
                 matrix = word_matrix(rows, shift, source, target)
                 for rule in rules:
                     found[name, shift, rule].append(plain(links(matrix, rule)))
-        if progress is not None:
-            progress(number)
+        progress(number)
     errors = {key: alignment_error_rate(each, wanted) for key, each in found.items()}
     # Of equal ones the last, since heads and attentions, which cost least, come after measures.
     (measure, shift, rule), error = min(reversed(errors.items()), key=lambda item: item[1])
@@ -268,11 +274,7 @@ def pharaoh(found: Iterable[Link], with_scores: bool = False) -> str:
 
 
 def parse_pharaoh(line: str, where: str) -> Links:
-    """The links of a line such as `0-0 1-2`.
-
-    Raises:
-        DataError: it has another form.
-    """
+    """The links of a line such as `0-0 1-2`."""
     found = set()
     for word in line.split():
         source, dash, target = word.partition("-")

@@ -50,12 +50,7 @@ class AttentionWatch:
         self._failed = False
 
     def observe(self, event: Event) -> None:
-        """Write records, or remove those of later steps.
-
-        Raises:
-            UnwritableLogError: they cannot be written, or the memory of the GPU is full. Only the
-                first failure raises it.
-        """
+        """Write records, or remove those of later steps."""
         if isinstance(event, RunStarted | WentBack):
             for (step, _), path in _files(self._folder).items():
                 if step > event.step:

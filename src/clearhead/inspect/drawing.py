@@ -1,49 +1,265 @@
-"""What all pictures share: colours, fonts, titles that fit, and files.
+"""How pictures are drawn: heat maps side by side, figures of the size of their content, and files.
 
-The size of a picture follows from its content. Positions are in inches while a picture is made;
-`finish` then makes it as large as what is in it.
+Cells, names and numbers get the size at which they are legible, in inches; the figure is then
+fitted around them. The colours are those of the page (`report/colours.js`, on light paper).
 """
 
 from __future__ import annotations
 
 import functools
+import textwrap
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 import matplotlib.style
 import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis, XAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
-from matplotlib.text import Text
-from PIL import Image
+from matplotlib.patches import Rectangle
 
 from clearhead.errors import ConfigError
 from clearhead.folder.files import Write, write_together
+from clearhead.inspect.record import Array
+
+Draw = Callable[[], Figure]
+
+INK, FAINT, MASKED, MARK = "#1f1e1b", "#8b877c", "#dcd8cd", "#c8692a"
+AMOUNT = ("#fbfaf7", "#cee5e4", "#7cbbbd", "#268087", "#053a44")
+"""Shades from nothing to much, which differ in lightness alone; those of the page."""
+
+CHANGE = ("#8a3a04", "#d68341", "#f7dbbd", "#fbfaf7", "#c4e2e2", "#4a9ca1", "#054e58")
+"""Shades from negative (orange) to positive (blue-green); those of the page."""
+
+LINES = (
+    *("#0b6a72", "#c8692a", "#6a51a3", "#3f3f3f"),
+    *("#a07800", "#2f8fc4", "#b8588f", "#5a7d2a"),
+)
 
 POINTS = 72.0  # in an inch
 
-# Sizes of text in points: names of rows and columns, titles of panels and sides, the title.
+# Sizes in points: of names of rows and columns, of titles of panels and sides, of numbers in cells.
 NAME_SIZE, SMALLEST_NAME, SIDE_SIZE, TITLE_SIZE, NOTE_SIZE = 8.0, 5.0, 9.0, 11.0, 8.0
+VALUE_SIZE, SMALLEST_VALUE = 8.0, 5.5
 
-EDGE = 0.15
-"""Inches between the content of a picture and its edges."""
+LINE = 1.2
+"""Height of a line of text, in multiples of the font size."""
+
+EDGE, GAP, BAR_WIDTH, HIGHEST_BAR = 0.15, 0.14, 0.14, 3.0
+"""Inches: around a picture, between panels, and of the colour bar."""
+
+LARGEST = 9.5
+"""Largest width and height in inches of a matrix that is alone."""
+
+RASTER_CELLS = 4096
+"""A figure with more cells has images in SVG and PDF files, which would otherwise be huge."""
+
+LUMINANCE = np.array([0.299, 0.587, 0.114])  # weights of red, green and blue
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The colours of numbers from `low` to `high`, or of their square roots."""
+
+    name: str
+    shades: tuple[str, ...]
+    low: float
+    high: float
+    root: bool = False
+
+    @property
+    def palette(self) -> Colormap:
+        """The shades between which colours are interpolated; masked cells are grey."""
+        found = LinearSegmentedColormap.from_list("clearhead", self.shades)
+        return found.with_extremes(bad=MASKED)
+
+    def norm(self, limit: float | None = None) -> Normalize:
+        """Maps numbers to colours; a panel may have a limit of its own, on both sides of 0."""
+        if limit is not None:
+            return Normalize(-limit, limit)
+        return PowerNorm(0.5 if self.root else 1.0, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the rows or columns of a matrix are, and the name of each of them."""
+
+    title: str
+    names: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A matrix (rows, columns) to draw.
+
+    Attributes:
+        title: written above it.
+        values: choose the colours.
+        down: the rows; their names are written unless the panel to the left has the same.
+        across: the columns; their names are written unless the panel below has the same.
+        cells: width and height of a cell in inches.
+        hidden: True for cells that are masked (None: no cell).
+        written: numbers written in the cells (None: the values).
+        marked: cells (row, column) with a frame.
+        limit: the colours are from minus this to this, in place of the common scale.
+    """
+
+    title: str
+    values: Array
+    down: Names
+    across: Names
+    cells: tuple[float, float]
+    hidden: Array | None = None
+    written: Array | None = None
+    marked: Collection[tuple[int, int]] = ()
+    limit: float | None = None
+
+    @property
+    def numbers(self) -> Array:
+        """The numbers written in the cells."""
+        return self.values if self.written is None else self.written
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches."""
+        (rows, columns), (width, height) = self.values.shape, self.cells
+        return columns * width, rows * height
+
+
+def fitting_cells(
+    shape: tuple[int, ...], side: float = LARGEST, largest: float = 0.6
+) -> tuple[float, float]:
+    """The largest cells of a matrix of at most this side, in inches; hardly wider than high."""
+    rows, columns = shape
+    x, y = min(largest, side / columns), min(largest, side / rows)
+    return min(x, 2 * y), min(y, 2 * x)
+
+
+def heatmaps(
+    title: str, panels: Sequence[Panel], scale: Scale, columns: int = 1, note: str = ""
+) -> Figure:
+    """Panels in rows of so many columns, with one colour bar; numbers in cells that are large."""
+    rasterized = sum(panel.values.size for panel in panels) > RASTER_CELLS
+    count = len(panels)
+    with fixed_settings():
+        figure = blank()
+        for i, panel in enumerate(panels):
+            axes = figure.add_axes((0, 0, *panel.size))
+            _draw(axes, panel, scale, rasterized)
+            if i % columns == 0 or panels[i - 1].down != panel.down:
+                _name(axes.yaxis, panel.down, panel.cells[1])
+            if i + columns >= count or panels[i + columns].across != panel.across:
+                _name(axes.xaxis, panel.across, panel.cells[0])
+        grid = [figure.axes[i : i + columns] for i in range(0, count, columns)]
+        height = sum(panel.size[1] for panel in panels[::columns])
+        bar = figure.add_axes((0, 0, BAR_WIDTH, min(HIGHEST_BAR, max(0.8, height))))
+        _draw_bar(bar, scale)
+        finish(figure, grid, title, note, bar)
+    return figure
+
+
+def _draw(axes: Axes, panel: Panel, scale: Scale, rasterized: bool) -> None:
+    values = np.ma.masked_array(panel.values, False if panel.hidden is None else panel.hidden)
+    norm = scale.norm(panel.limit)
+    mesh = axes.pcolormesh(values, cmap=scale.palette, norm=norm, rasterized=rasterized)
+    axes.invert_yaxis()
+    axes.set(xticks=[], yticks=[])
+    if panel.title:
+        families = font_families([panel.title])
+        axes.set_title(panel.title, fontsize=SIDE_SIZE, pad=4, loc="left", fontfamily=families)
+    form = value_format(panel.numbers)
+    if size := value_size(panel, form):
+        light = mesh.to_rgba(values)[..., :3] @ LUMINANCE > 0.5
+        for row, column in np.argwhere(~np.ma.getmaskarray(values)):
+            axes.text(
+                column + 0.5,
+                row + 0.5,
+                format(panel.numbers[row, column], form),
+                size=size,
+                color=INK if light[row, column] else "#ffffff",
+                ha="center",
+                va="center_baseline",
+                in_layout=False,  # it stays inside the panel
+            )
+    # The frame is inside its cell, and no wider than the cell can have.
+    line = min(2.0, 0.25 * min(panel.cells) * POINTS)
+    inset_x, inset_y = (line / POINTS / 2 / side for side in panel.cells)
+    for row, column in panel.marked:
+        corner = column + inset_x, row + inset_y
+        frame = Rectangle(corner, 1 - 2 * inset_x, 1 - 2 * inset_y, fill=False)
+        frame.set(edgecolor=MARK, linewidth=line, joinstyle="miter")
+        axes.add_patch(frame)
+    for spine in axes.spines.values():
+        spine.set(visible=True, linewidth=0.4, color=FAINT)
+
+
+def value_format(numbers: Array) -> str:
+    """No decimals for whole numbers; otherwise two, or more for small and fewer for large ones."""
+    if np.issubdtype(numbers.dtype, np.integer):
+        return "d"
+    largest = float(np.abs(numbers).max())
+    # z: no minus sign for what is rounded to zero.
+    if 0 < largest < 0.095:
+        return "z.3f"
+    return "z.2f" if largest < 9.995 else "z.1f" if largest < 99.95 else "z.0f"
+
+
+def value_size(panel: Panel, form: str) -> float:
+    """The size in points of the numbers in the cells of a panel, or 0 if they do not fit."""
+    numbers, (width, height) = panel.numbers, panel.cells
+    longest = max(len(format(x, form)) for x in (numbers.min(), numbers.max()))
+    size = min(VALUE_SIZE, (width * POINTS - 3) / (0.62 * longest), height * POINTS / 1.5)
+    return size if size >= SMALLEST_VALUE else 0.0
+
+
+def _name(axis: Axis, side: Names, pitch: float) -> None:
+    """Write the names of rows or columns: all of them, or every nth if they do not fit."""
+    across = isinstance(axis, XAxis)
+    if side.title:
+        axis.set_label_text(side.title, fontsize=SIDE_SIZE)
+        axis.label.set(ha="left", x=0) if across else axis.label.set(ha="right", y=1)
+    if not side.names:
+        return
+    size = max(SMALLEST_NAME, min(NAME_SIZE, pitch * POINTS / LINE))
+    step = int(np.ceil(LINE * size / (pitch * POINTS) - 1e-6))
+    chosen = range(0, len(side.names), step)
+    names = [label_text(side.names[i]) for i in chosen]
+    axis.set_ticks([i + 0.5 for i in chosen], labels=names)
+    widest = max(map(_text_width, names)) * size / POINTS
+    rotation = 90 if across and widest > 0.85 * pitch * step else 0
+    families = font_families(names)
+    for text in axis.get_ticklabels():
+        text.set(fontsize=size, rotation=rotation, fontfamily=families)
+    axis.set_tick_params(length=0 if step == 1 else 2, pad=3)
+
+
+def _draw_bar(axes: Axes, scale: Scale) -> None:
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    bar = figure.colorbar(ScalarMappable(scale.norm(), scale.palette), cax=axes)
+    bar.outline.set(linewidth=0.4, color=FAINT)
+    axes.tick_params(labelsize=7, width=0.4, length=2)
+    height = axes.get_position(original=True).height
+    axes.set_ylabel(_wrapped(scale.name, height, SIDE_SIZE), fontsize=SIDE_SIZE)
+
+
+# --- Figures of the size of their content, fonts, and files.
 
 FORMATS = ("png", "svg", "pdf")
 
 RESOLUTION = 150
 """Points in an inch of a PNG file."""
-
-FRAME_MS = 300
-"""Milliseconds that a frame of an animation is shown."""
 
 FAMILY = "sans-serif"
 """For matplotlib the font that it ships; for a viewer of SVG files any font of this kind."""
@@ -55,157 +271,103 @@ JOINERS = "\u200c\u200d"
 """Invisible, but some scripts, e.g. Persian and Hindi, need them."""
 
 
-@dataclass(frozen=True)
-class Theme:
-    """The colours of pictures. All pairs differ for colour-blind readers too.
-
-    Attributes:
-        name: `light` or `dark`.
-        paper: the background.
-        ink: text.
-        faint: lines, and text of less weight.
-        amount: shades from nothing to much, which differ in lightness alone.
-        change: shades from negative (orange) to positive (blue); 0 is close to the background.
-        lines: colours of lines (Okabe and Ito 2008), without those too close to the background.
-        mark: a colour that is visible on all shades.
-    """
-
-    name: str
-    paper: str
-    ink: str
-    faint: str
-    amount: tuple[str, ...]
-    change: tuple[str, ...]
-    lines: tuple[str, ...]
-    mark: str
-
-    def palette(self, kind: Literal["amount", "change"]) -> LinearSegmentedColormap:
-        """One of the two scales of shades."""
-        return LinearSegmentedColormap.from_list(f"{self.name}-{kind}", getattr(self, kind))
-
-
-LIGHT = Theme(
-    name="light",
-    paper="#ffffff",
-    ink="#1b1f24",
-    faint="#858d96",
-    amount=("#f2f5f9", "#c3dbef", "#6aaed6", "#2070b4", "#08306b"),
-    change=("#8f3b00", "#e08214", "#fdc98a", "#f3f3f3", "#a6cbe8", "#3182bd", "#084081"),
-    lines=("#0072b2", "#d55e00", "#009e73", "#b8588f", "#3f3f3f", "#a07800", "#2f8fc4", "#6a51a3"),
-    mark="#d55e00",
-)
-DARK = Theme(
-    name="dark",
-    paper="#14181e",
-    ink="#e6e9ed",
-    faint="#7d8793",
-    amount=("#232b35", "#214a6e", "#3a86c2", "#8cc5ef", "#f2f9ff"),
-    change=("#ffd9ae", "#ff9f43", "#8a5a26", "#22282f", "#2c5d87", "#5aa9e6", "#d3ebff"),
-    lines=("#56b4e9", "#e69f00", "#2bc49a", "#e08fc0", "#f0f0f0", "#f0e442", "#ff7f50", "#a99be8"),
-    mark="#ff9f43",
-)
-THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
-
-
 @contextmanager
-def fixed_settings(theme: Theme = LIGHT) -> Iterator[None]:
-    """Use matplotlib's defaults in the colours of a theme, whatever this program has set.
-
-    A character that no font has is drawn as a box, without a warning.
-    """
+def fixed_settings() -> Iterator[None]:
+    """Use matplotlib's defaults and our colours, whatever this program has set."""
     own: dict[str, Any] = {
         # Text stays text in an SVG file, and the same figure gives the same bytes.
         **{"svg.fonttype": "none", "svg.hashsalt": "clearhead", "pdf.fonttype": 42},
-        **dict.fromkeys(("figure.facecolor", "axes.facecolor", "legend.facecolor"), theme.paper),
-        **dict.fromkeys(
-            ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor"), theme.ink
-        ),
-        "ytick.labelcolor": theme.ink,
-        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), theme.faint),
-        **{"grid.color": theme.faint, "grid.alpha": 0.25, "grid.linewidth": 0.6},
+        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), INK),
+        **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), INK),
+        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), FAINT),
+        **{"grid.color": FAINT, "grid.alpha": 0.25, "grid.linewidth": 0.6},
+        "text.parse_math": False,
     }
     with warnings.catch_warnings(), matplotlib.style.context(["default", own]):
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
         yield
 
 
-def blank(width: float, height: float) -> Figure:
-    """A figure of a size in inches."""
-    figure = Figure(figsize=(width, height))
+def blank() -> Figure:
+    """A figure of one inch, in which the sizes of axes are inches; `finish` places them."""
+    figure = Figure(figsize=(1, 1))
     FigureCanvasAgg(figure)
     return figure
 
 
-def axes_at(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
-    """Axes at a position in inches, from the upper left corner of the figure."""
-    total_width, total_height = figure.get_size_inches()
-    x, y = left / total_width, 1 - (top + height) / total_height
-    return figure.add_axes((x, y, width / total_width, height / total_height))
-
-
-def finish(figure: Figure, title: str, note: str = "", theme: Theme = LIGHT) -> None:
-    """Write the title and a note above the content, and fit the figure around everything.
-
-    The texts have as many lines as they need to be no wider than the content.
-
-    Args:
-        figure: its axes are drawn and keep their size.
-        title: of the picture.
-        note: what a reader has to know to read it.
-        theme: of the figure.
-    """
+def finish(
+    figure: Figure,
+    grid: Sequence[Sequence[Axes]],
+    title: str,
+    note: str = "",
+    bar: Axes | None = None,
+) -> None:
+    """Place axes in rows and columns with space for their names, below a title and a note."""
     figure.draw_without_rendering()  # which puts the names in their places
-    content = figure.get_tightbbox()
-    placed = []
-    for text, size, colour in ((title, TITLE_SIZE, theme.ink), (note, NOTE_SIZE, theme.ink)):
+    sizes, outside = {}, {}
+    for axes in figure.axes:
+        inner, outer = axes.get_window_extent(), axes.get_tightbbox()
+        assert outer is not None
+        sizes[axes] = inner.width / figure.dpi, inner.height / figure.dpi
+        edges = (inner.x0 - outer.x0, outer.x1 - inner.x1, outer.y1 - inner.y1, inner.y0 - outer.y0)
+        outside[axes] = [edge / figure.dpi for edge in edges]  # left, right, above, below
+    lefts, tops = {}, {}
+    right = EDGE
+    for column in (*zip_longest(*grid), (bar,)):
+        own = [axes for axes in column if axes is not None]
+        if own:
+            left = right + max(outside[axes][0] for axes in own)
+            lefts |= dict.fromkeys(own, left)
+            right = left + max(sizes[axes][0] + outside[axes][1] for axes in own) + GAP
+    width = right - GAP - EDGE
+    bottom = EDGE
+    for text, size in ((title, TITLE_SIZE), (note, NOTE_SIZE)):
         if text:
-            families = [FAMILY, *fallbacks(text)]
-            artist = figure.text(0, 0, "", fontsize=size, color=colour, fontfamily=families)
-            artist.set(ha="left", va="top", linespacing=1.25, parse_math=False)
-            artist.set_text(wrapped(artist, text, content.width))
-            placed.append((artist, artist.get_window_extent().height / figure.dpi))
-    heading = sum(height + 0.07 for _, height in placed) + (0.06 if placed else 0)
-    width, height = content.width + 2 * EDGE, content.height + heading + 2 * EDGE
-    old_width, old_height = figure.get_size_inches()
-    left, bottom = EDGE - content.x0, EDGE - content.y0
-    boxes = [(axes, axes.get_position(original=True)) for axes in figure.axes]
-    figure.set_size_inches(width, height)
-    for axes, box in boxes:
-        axes.set_position(
-            (
-                (box.x0 * old_width + left) / width,
-                (box.y0 * old_height + bottom) / height,
-                box.width * old_width / width,
-                box.height * old_height / height,
-            )
-        )
-    top = height - EDGE
-    for artist, text_height in placed:
-        artist.set_position((EDGE / width, top / height))
-        top -= text_height + 0.07
+            artist = figure.text(0, 0, _wrapped(text, max(width, 2.0), size), fontsize=size)
+            artist.set(ha="left", va="top", linespacing=1.25)
+            artist.set_fontfamily([FAMILY, *fallbacks(text)])
+            box = artist.get_window_extent()
+            width = max(width, box.width / figure.dpi)
+            tops[artist], bottom = bottom, bottom + box.height / figure.dpi + 0.07
+    bottom += 0.06
+    lowest = bottom
+    for row in grid:
+        top = bottom + max(outside[axes][2] for axes in row)
+        tops |= dict.fromkeys(row, top)
+        lowest = top + max(sizes[axes][1] + outside[axes][3] for axes in row)
+        bottom = lowest + GAP
+    if bar is not None:
+        tops[bar] = tops[grid[0][0]]
+        lowest = max(lowest, tops[bar] + sizes[bar][1] + outside[bar][3])
+    total = np.array([width + 2 * EDGE, lowest + EDGE])
+    figure.set_size_inches(*total)
+    for axes, size in sizes.items():
+        x, y = lefts[axes], total[1] - tops[axes] - size[1]
+        axes.set_position((x / total[0], y / total[1], *(size / total)))
+    for artist in figure.texts:
+        artist.set_position((EDGE / total[0], 1 - tops[artist] / total[1]))
 
 
-def wrapped(artist: Text, text: str, width: float) -> str:
-    """A text with line breaks, so that no line is wider than `width` in inches."""
-    figure = cast(Figure, artist.get_figure(root=True))
+def _wrapped(text: str, width: float, size: float) -> str:
+    """A text with line breaks, about as wide as so many inches."""
+    return textwrap.fill(text, max(10, int(width * POINTS / (0.55 * size))))
 
-    def fits(line: str) -> bool:
-        artist.set_text(line)
-        return artist.get_window_extent().width <= width * figure.dpi
 
-    lines = [""]
-    for word in text.split(" "):
-        longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if fits(longer):
-            lines[-1] = longer
-            continue
-        if lines[-1]:
-            lines.append("")
-        for mark in word:  # a word that fits on no line is broken
-            if lines[-1] and not fits(lines[-1] + mark):
-                lines.append("")
-            lines[-1] += mark
-    return "\n".join(lines)
+def write_figures(
+    figures: Iterable[tuple[str, Draw]],
+    folder: str | Path,
+    formats: Sequence[str] = ("png",),
+) -> list[Path]:
+    """Draw and write figures one by one, as files such as `name.png`."""
+    check_formats(formats)
+
+    def files() -> Iterator[tuple[str, Write]]:
+        for name, draw in figures:
+            figure = draw()
+            for form in dict.fromkeys(formats):
+                yield f"{name}.{form}", partial(save, figure, form=form)
+
+    return write_together(Path(folder), files())
 
 
 def save(figure: Figure, path: Path, form: str) -> None:
@@ -221,69 +383,8 @@ def save(figure: Figure, path: Path, form: str) -> None:
         figure.savefig(path, format=form, dpi=dpi, metadata=metadata[form])
 
 
-@dataclass(frozen=True)
-class Animation:
-    """A figure that changes.
-
-    Attributes:
-        figure: what is drawn.
-        show: changes it to a frame, by number from 0.
-        frames: their number.
-    """
-
-    figure: Figure
-    show: Callable[[int], None]
-    frames: int
-
-    def save(self, path: Path) -> None:
-        """Write a GIF file that repeats; its last frame stays for two seconds."""
-        canvas = FigureCanvasAgg(self.figure)
-        images = []
-        with fixed_settings():
-            for frame in range(self.frames):
-                self.show(frame)
-                canvas.draw()
-                image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-                images.append(image.quantize(128, dither=Image.Dither.NONE))
-        times = [FRAME_MS] * (self.frames - 1) + [2000]
-        first, *others = images
-        first.save(path, "GIF", save_all=True, append_images=others, duration=times, loop=0)
-
-
-Draw = Callable[[], Figure | Animation]
-
-
-def write_figures(
-    figures: Iterable[tuple[str, Draw]],
-    folder: str | Path,
-    formats: Sequence[str] = ("png",),
-) -> list[Path]:
-    """Draw and write figures one by one, as files such as `name.png`; animations as `name.gif`.
-
-    Raises:
-        ConfigError: a format is not one of `FORMATS`.
-        DataError: the files cannot be written; then none is.
-    """
-    check_formats(formats)
-
-    def files() -> Iterator[tuple[str, Write]]:
-        for name, draw in figures:
-            figure = draw()
-            if isinstance(figure, Animation):
-                yield f"{name}.gif", figure.save
-                continue
-            for form in dict.fromkeys(formats):
-                yield f"{name}.{form}", partial(save, figure, form=form)
-
-    return write_together(Path(folder), files())
-
-
 def check_formats(formats: Sequence[str]) -> None:
-    """Check formats before anything is drawn.
-
-    Raises:
-        ConfigError: a format is not one of `FORMATS`.
-    """
+    """Check formats before anything is drawn; a ConfigError names an unknown one."""
     wrong = [form for form in formats if form not in FORMATS]
     if wrong or not formats:
         raise ConfigError(
@@ -301,7 +402,7 @@ def label_text(name: str, longest: int = LONGEST_LABEL) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def text_width(text: str) -> float:
+def _text_width(text: str) -> float:
     """The approximate width of a text, in multiples of the font size."""
     return sum(1.0 if unicodedata.east_asian_width(mark) in "WF" else 0.62 for mark in text)
 

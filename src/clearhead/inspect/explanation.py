@@ -12,13 +12,13 @@ import numpy as np
 from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
-from clearhead.inspect.ablation import replacements
+from clearhead.inspect.heads import checked
 from clearhead.inspect.measures import MEASURES
-from clearhead.inspect.names import checked
-from clearhead.inspect.record import Array, Record
+from clearhead.inspect.record import Array, Record, heat_table
 from clearhead.inspect.recording import ClassifierLike, TranslatorLike, is_translator
 from clearhead.inspect.replay import Effects, Means, effects
 from clearhead.inspect.subject import Subject
+from clearhead.inspect.view import replacements
 from clearhead.tokenizer import BOS, PAD
 
 ALTERNATIVES = 8
@@ -116,17 +116,10 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """A table for a notebook: what each source word did for each output."""
-        gains = self.by_source[..., 0]
-        largest = float(np.abs(gains).max(initial=0)) or 1.0
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.outputs)
-        rows = [
-            f"<tr><th>{html.escape(word)}</th>{''.join(_cell(x, largest) for x in row)}</tr>"
-            for word, row in zip(self.source, gains, strict=True)
-        ]
-        note = f"<p>{html.escape(self.warning)}</p>" if self.warning else ""
         caption = "Fall of the log-probability of each output without the source word"
-        body = f"<tr><td></td>{head}</tr>{''.join(rows)}"
-        return f"{note}<table><caption>{caption}</caption>{body}</table>"
+        table = heat_table(caption, self.by_source[..., 0], self.source, self.outputs)
+        note = f"<p>{html.escape(self.warning)}</p>" if self.warning else ""
+        return note + table
 
 
 def explain(
@@ -222,10 +215,7 @@ def is_short(subject: Subject) -> bool:
 
 
 def alternatives(subject: Subject) -> tuple[Array, Array]:
-    """(places, k) the ids of the outcome and the best others, and their log-probabilities.
-
-    An independent label has no others: k is 1.
-    """
+    """(places, k) the ids of the outcome and the best others, and their log-probabilities."""
     if subject.multi_label:
         return subject.replay.outcome, subject.replay.log_probabilities()[0]
     # No search writes padding or a start symbol.
@@ -245,13 +235,7 @@ def alternatives(subject: Subject) -> tuple[Array, Array]:
 
 
 def word_effects(subject: Subject, ids: Array, means: Means | None = None) -> Effects:
-    """The effects of all heads and words on each place.
-
-    Args:
-        subject: an input and its output.
-        ids: (places, k) of tokens or labels.
-        means: replace the outputs of heads that are off; by default zero does.
-    """
+    """The effects of all heads and words on each place."""
     return effects(
         subject.replay,
         [word.positions for word in subject.source_words],
@@ -262,14 +246,11 @@ def word_effects(subject: Subject, ids: Array, means: Means | None = None) -> Ef
 
 
 def source_share(found: Effects) -> Array:
-    """(places,) the gain by the whole source / the gains by source and prefix; perhaps NaN.
-
-    The first place has no prefix to compare with.
-    """
+    """(places,) the gain by the whole source / the gains by source and prefix; perhaps NaN."""
     source, prefix = found.source[:, 0].clip(min=0), found.prefix[:, 0].clip(min=0)
     total = source + prefix
     share = np.divide(source, total, out=np.full_like(total, np.nan), where=total > 0)
-    share[0] = np.nan
+    share[0] = np.nan  # the first place has no prefix to compare with
     return share
 
 
@@ -282,10 +263,3 @@ def warning_of(subject: Subject, found: Effects) -> str | None:
         "The source hardly counts for this output: without any source word, its log-probability "
         f"falls by only {gain:.2f} for each token. It may have nothing to do with the source."
     )
-
-
-def _cell(value: float, largest: float) -> str:
-    """A cell that is green or orange by the sign of its value, and strong by its size."""
-    colour = "0, 128, 128" if value > 0 else "217, 95, 2"
-    strength = 0.6 * abs(value) / largest
-    return f'<td style="background: rgba({colour}, {strength:.2f})">{value:.2f}</td>'

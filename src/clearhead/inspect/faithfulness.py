@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from clearhead.inspect.importance import ratio_intervals
+from clearhead.inspect.measures import MEASURES, integrated_gradients_with_error, measures_for
 from clearhead.inspect.record import Array
 from clearhead.inspect.replay import Change
 from clearhead.inspect.subject import Subject
@@ -48,18 +51,12 @@ class Faithfulness:
 
     @property
     def comprehensiveness(self) -> Array:
-        """(measures, sentences) mean fall of the probability over the grid; high is good.
-
-        Without the ends of the grid, which are the same for every order.
-        """
+        """(measures, sentences) mean fall of the probability over the grid; high is good."""
         return (self.deletion[..., :1] - self.deletion)[..., 1:-1].mean(axis=-1)
 
     @property
     def sufficiency(self) -> Array:
-        """(measures, sentences) mean of what is missing over the grid; low is good.
-
-        Without the ends of the grid, which are the same for every order.
-        """
+        """(measures, sentences) mean of what is missing over the grid; low is good."""
         return (self.retention[..., -1:] - self.retention)[..., 1:-1].mean(axis=-1)
 
 
@@ -67,17 +64,9 @@ def faithfulness(
     subjects: Sequence[Subject],
     measures: Mapping[str, Score],
     seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Faithfulness:
-    """Test measures by deletion.
-
-    Args:
-        subjects: sentences with their outputs. Positions outside the source words, such as that of
-            an end symbol, are never deleted.
-        measures: by name.
-        seed: of the random orders.
-        progress: called with the number of sentences that are done.
-    """
+    """Test measures by deletion."""
     generator = np.random.default_rng(seed)
     deleted, retained = [], []
     for number, subject in enumerate(subjects, start=1):
@@ -88,8 +77,7 @@ def faithfulness(
         count = len(measures)
         deleted.append([*falls[:count], falls[count:].mean(axis=0)])
         retained.append([*rises[:count], rises[count:].mean(axis=0)])
-        if progress is not None:
-            progress(number)
+        progress(number)
     return Faithfulness(
         (*measures, RANDOM),
         np.array(deleted).swapaxes(0, 1),
@@ -121,3 +109,91 @@ def _curves(
         return np.interp(GRID, shares, np.exp(found[[sets[words] for words in rows]]))
 
     return np.array([curve(rows) for rows in without]), np.array([curve(rows) for rows in alone])
+
+
+def belief(found: Faithfulness) -> dict[str, Any]:
+    """Which measures may be believed, as data: one sentence, a table, and the curves.
+
+    `believed` has the measure with the largest comprehensiveness, and then those that do not differ
+    from it: the 95 % interval of the difference, paired by sentence, contains 0. It is empty if
+    none is better than a random order. Exact removal is one of the measures, but not judged.
+    """
+    lost = dict(zip(found.measures, found.comprehensiveness, strict=True))
+    missing = dict(zip(found.measures, found.sufficiency, strict=True))
+    sentences = len(lost[RANDOM])
+    order = sorted(found.measures, key=lambda name: -lost[name].mean())
+    estimates = [name for name in order if name not in (RANDOM, "removal")]
+    good = [name for name in estimates if _interval(lost[name] - lost[RANDOM])[1] > 0]
+    believed = [
+        name for name in good if name == good[0] or _interval(lost[good[0]] - lost[name])[1] <= 0
+    ]
+    return {
+        "text": _sentence(lost, believed, [name for name in estimates if name not in good]),
+        "believed": believed,
+        "sentences": sentences,
+        "rows": [
+            {
+                "measure": name,
+                "title": title_of(name),
+                "comprehensiveness": _interval(lost[name]),
+                "sufficiency": _interval(missing[name]),
+            }
+            for name in order
+        ],
+        "grid": GRID.tolist(),
+        "curves": {
+            name: x.mean(axis=0).tolist()
+            for name, x in zip(found.measures, found.deletion, strict=True)
+        },
+    }
+
+
+def measured_belief(
+    subjects: Sequence[Subject], progress: Callable[[int], None] = lambda done: None
+) -> dict[str, Any]:
+    """Test all measures by deletion; `belief` with the error of integrated gradients."""
+    errors: list[float] = []
+
+    def integrated_gradients(subject: Subject) -> Array:
+        found, error = integrated_gradients_with_error(subject)
+        errors.extend(np.abs(error))
+        return found
+
+    known = measures_for(subjects[0].model)
+    measures = {name: measure.compute for name, measure in known.items()}
+    measures["integrated_gradients"] = integrated_gradients
+    found = faithfulness(subjects, measures, progress=progress)
+    return belief(found) | {"completeness_error": float(np.mean(errors))}
+
+
+def title_of(name: str) -> str:
+    """The title of a measure, or of the random order."""
+    return "Random order" if name == RANDOM else MEASURES[name].title
+
+
+def _sentence(lost: Mapping[str, Array], believed: Sequence[str], poor: Sequence[str]) -> str:
+    """Which measures may be believed, and which are no better than chance."""
+    if not believed:
+        return (
+            "Believe none of these measures but exact removal: no other one ranks source words "
+            f"better than a random order over {len(lost[RANDOM])} sentences."
+        )
+    first, *equal = believed
+    fall, exact, chance = (float(lost[name].mean()) for name in (first, "removal", RANDOM))
+    text = (
+        f"Believe “{title_of(first)}”: deleting the source words that it ranks first lowers the "
+        f"probability of the output by {fall:.3f} on average ({exact:.3f} for exact removal, "
+        f"{chance:.3f} for a random order)."
+    )
+    if equal:
+        text += f" Not measurably worse: {_titles(equal)}."
+    return f"{text} No better than a random order: {_titles(poor)}." if poor else text
+
+
+def _titles(names: Sequence[str]) -> str:
+    return ", ".join(f"“{title_of(name)}”" for name in names)
+
+
+def _interval(values: Array) -> list[float]:
+    """Mean over sentences and its 95 % interval."""
+    return ratio_intervals(values[None], np.ones(len(values)))[0].tolist()

@@ -37,11 +37,7 @@ STUDY, ALIGNMENT, MEANS = "study.json", "alignment.json", "means.safetensors"
 
 
 def read_finding(found: ModelFolder, name: str) -> dict[str, Any] | None:
-    """What was found about these weights; None if there is nothing, or of other weights.
-
-    Raises:
-        ModelFolderError: the file is damaged.
-    """
+    """What was found about these weights; None if there is nothing, or of other weights."""
     if (path := _checked(found, name)) is None:
         return None
     tree = read_json(path)
@@ -49,20 +45,12 @@ def read_finding(found: ModelFolder, name: str) -> dict[str, Any] | None:
 
 
 def write_finding(found: ModelFolder, name: str, tree: Mapping[str, Any]) -> Path:
-    """Keep what was found about the weights of a model; returns the file.
-
-    Raises:
-        DataError: it cannot be written.
-    """
+    """Keep what was found about the weights of a model; returns the file."""
     return _write(found, name, written(json_bytes({"weights": found.weights_sha256, **tree})))
 
 
 def read_means(found: ModelFolder) -> Mapping[str, Tensor]:
-    """The mean outputs (heads, d_v) of the heads of each attention.
-
-    Raises:
-        ModelFolderError: they are missing, damaged, or of other weights.
-    """
+    """The mean outputs (heads, d_v) of the heads of each attention."""
     path, where = _checked(found, MEANS), found.path / FOLDER / MEANS
     todo = f"compute them: clearhead study {found.path}"
     if path is None:
@@ -76,11 +64,7 @@ def read_means(found: ModelFolder) -> Mapping[str, Tensor]:
 
 
 def write_means(found: ModelFolder, means: Mapping[str, Tensor]) -> None:
-    """Keep the mean outputs of the heads.
-
-    Raises:
-        DataError: they cannot be written.
-    """
+    """Keep the mean outputs of the heads."""
     facts = {"weights": found.weights_sha256}
     _write(found, MEANS, partial(save_tensors, tensors=means, facts=facts))
 

@@ -1,4 +1,4 @@
-"""Names of attention heads, such as `decoder.3.cross.5`. Imports no torch.
+"""Names that users give, e.g. of heads, such as `decoder.3.cross.5`. Imports no torch.
 
 Layers and heads count from 1. The beginning of a name stands for all heads below it: `decoder.3`
 is layer 3 of the decoder, `decoder.3.cross` its cross-attention.
@@ -6,11 +6,12 @@ is layer 3 of the decoder, `decoder.3.cross` its cross-attention.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, NamedTuple, TypeVar, cast
 
 from clearhead.errors import ConfigError, nearest
-from clearhead.inspect.names import listed
+
+_Name = TypeVar("_Name", bound=str)
 
 Attention = Literal["encoder", "decoder", "cross"]
 """Self-attention of the encoder or of the decoder, or attention from target to source."""
@@ -19,19 +20,12 @@ Stack = Literal["encoder", "decoder"]
 
 
 class Kind(NamedTuple):
-    """A kind of attention.
-
-    Attributes:
-        title: for people.
-        stack: the first part of the names of its heads, `encoder` or `decoder`.
-        last: the third part, `self` or `cross`.
-        field: its weights in the record of a layer.
-    """
+    """A kind of attention, with the first and the third part of the names of its heads."""
 
     title: str
     stack: Stack
     last: str
-    field: str
+    field: str  # its weights in the record of a layer
 
     def has(self, name: str) -> bool:
         """Whether a head or an attention is of this kind, by its name."""
@@ -57,15 +51,7 @@ class Head(NamedTuple):
 
 
 def chosen_heads(names: str | Iterable[str], heads: Sequence[Head]) -> tuple[Head, ...]:
-    """The heads that names stand for, in the order of the model.
-
-    Args:
-        names: a list, or one text with commas.
-        heads: all heads of the model.
-
-    Raises:
-        ConfigError: a name stands for no head of the model.
-    """
+    """The heads of a model that names stand for, in its order; all names must be known."""
     chosen: set[Head] = set()
     for name in listed(names):
         found = {head for head in heads if f"{head}.".startswith(f"{name}.")}
@@ -80,3 +66,25 @@ def chosen_heads(names: str | Iterable[str], heads: Sequence[Head]) -> tuple[Hea
             )
         chosen |= found
     return tuple(head for head in heads if head in chosen)
+
+
+def listed(names: str | Iterable[str]) -> list[str]:
+    """The names of a list, or those of a text, which commas separate."""
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+
+
+def checked(
+    names: str | Iterable[_Name], known: Collection[_Name], what: str, where: str
+) -> list[_Name]:
+    """The names, each of which must be known; a ConfigError says what (`a measure`) they name."""
+    found = cast("list[_Name]", listed(names))
+    for name in found:
+        if name not in known:
+            close = nearest(name, known)
+            raise ConfigError(
+                f"{name!r} is not {what}",
+                where=where,
+                why=f"there are {', '.join(known)}",
+                todo=f"did you mean {close}?" if close else "choose from these",
+            )
+    return found

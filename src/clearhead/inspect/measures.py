@@ -19,7 +19,7 @@ from clearhead.inspect.record import Array, DecoderLayerRecord
 from clearhead.inspect.recording import output_by_head
 from clearhead.inspect.replay import TOKENS, effects
 from clearhead.inspect.subject import Subject
-from clearhead.inspect.view import attentions_of, second_view
+from clearhead.inspect.view import attentions_of, layers_of, second_view
 from clearhead.model.attention import (
     Mask,
     MultiHeadAttention,
@@ -104,14 +104,14 @@ def value_zeroing(subject: Subject) -> Array:
 
     record, mixing = subject.record, []
     if not record.decoder:
-        layers = [layer for layer in view.modules() if isinstance(layer, EncoderLayer)]
-        for number, (layer, seen) in enumerate(zip(layers, record.encoder, strict=True), 1):
+        layers = zip(layers_of(view, EncoderLayer), record.encoder, strict=True)
+        for number, (layer, seen) in enumerate(layers, start=1):
             run = _encoder_layer(layer, tensor(seen.input))
             mixing.append(shares(run, (f"encoder.{number}.self", len(seen.input))))
         return _places(subject, rolled(mixing, []))
     memory = tensor(record.memory)
-    layers = [layer for layer in view.modules() if isinstance(layer, DecoderLayer)]
-    for number, (layer, seen) in enumerate(zip(layers, record.decoder, strict=True), 1):
+    layers = zip(layers_of(view, DecoderLayer), record.decoder, strict=True)
+    for number, (layer, seen) in enumerate(layers, start=1):
         run, length = _decoder_layer(layer, tensor(seen.input), memory), len(seen.input)
         name = f"decoder.{number}"
         both = shares(run, (f"{name}.self", length), (f"{name}.cross", memory.size(1)))
@@ -130,12 +130,7 @@ def integrated_gradients(subject: Subject) -> Array:
 
 
 def integrated_gradients_with_error(subject: Subject, steps: int = STEPS) -> tuple[Array, Array]:
-    """Integrated gradients, and their completeness error.
-
-    Returns:
-        (places, source), and (places,) their sums minus what they should sum to: the
-        log-probability minus that for zero embeddings.
-    """
+    """Integrated gradients, and (places,) their sums minus what they should sum to."""
     found, difference = _gradients(subject, steps)
     return found, found.sum(axis=1) - difference
 
@@ -157,15 +152,12 @@ def removal(subject: Subject) -> Array:
 
 
 class Measure(NamedTuple):
-    """A measure: its title, what it is in one sentence, and the function that computes it.
-
-    `nats` is True for parts of a log-probability, which add up over the pieces of an output word.
-    """
+    """A measure: its title, what it is in one sentence, and the function that computes it."""
 
     title: str
     meaning: str
     compute: Callable[[Subject], Array]
-    nats: bool = False
+    nats: bool = False  # parts of a log-probability, which add up over the pieces of a word
 
 
 MEASURES = {
@@ -219,15 +211,9 @@ def measures_for(model: EncoderDecoder | EncoderClassifier) -> dict[str, Measure
 
 
 def rolled(encoder: Sequence[Array], decoder: Sequence[tuple[Array, Array]]) -> Array:
-    """Multiply the mixing matrices of all layers.
+    """Multiply the mixing matrices of all layers: (target, source), or (source, source).
 
-    Args:
-        encoder: (length, length) for each layer.
-        decoder: for each layer what it takes from the target (target, target) and from the memory
-            (target, source).
-
-    Returns:
-        (target, source), or (source, source) without decoder layers.
+    A decoder layer has what it takes from the target and what it takes from the memory.
     """
     memory = np.linalg.multi_dot([np.eye(len(encoder[0])), *encoder[::-1]]) if encoder else None
     if not decoder or memory is None:
@@ -296,9 +282,7 @@ def _shares(distances: Array) -> Array:
 def _gradients(subject: Subject, steps: int) -> tuple[Array, Array]:
     """Gradient × embedding, mean over `steps` points of the line from zero to the embedding.
 
-    Returns:
-        (places, source), and (places,) the log-probability minus that for zero embeddings. One
-        step is the embedding itself.
+    Also (places,) the log-probability minus that for zero embeddings.
     """
     replay = subject.replay
     points = [1.0] if steps == 1 else [(step + 0.5) / steps for step in range(steps)]

@@ -1,50 +1,60 @@
-"""Which pictures there are of an input and of a run, by name."""
+"""Pictures of a model, of an input and of a run, as matplotlib figures, and their names.
+
+Layers and heads count from 0, or from the end if they are negative.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from clearhead.errors import ConfigError, DataError, nearest, warn
+from clearhead.errors import ConfigError, DataError, nearest, reason, warn
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.inspect.alignment import Aligner, links, plain, scores, word_matrix
-from clearhead.inspect.attention_over_training import animation, strip_figure
 from clearhead.inspect.attention_watch import watched
-from clearhead.inspect.charts import (
-    faithfulness_figure,
-    importance_figure,
-    learning_figure,
-    read_log,
+from clearhead.inspect.drawing import (
+    AMOUNT,
+    CHANGE,
+    FAINT,
+    INK,
+    LARGEST,
+    LINES,
+    NAME_SIZE,
+    POINTS,
+    SIDE_SIZE,
+    Draw,
+    Names,
+    Panel,
+    Scale,
+    blank,
+    finish,
+    fitting_cells,
+    fixed_settings,
+    heatmaps,
 )
-from clearhead.inspect.drawing import LIGHT, Draw, Theme
 from clearhead.inspect.explanation import TOO_LONG, is_short
-from clearhead.inspect.figures import (
-    alignment_figure,
-    figures_of,
-    head_effects_figure,
-    word_effects_figure,
-)
-from clearhead.inspect.findings import ALIGNMENT, read_finding
+from clearhead.inspect.heads import KINDS, Attention, Head, Stack
 from clearhead.inspect.measures import MEASURES
-from clearhead.inspect.record import Record
+from clearhead.inspect.record import Array, Record
 from clearhead.inspect.recording import ClassifierLike
 from clearhead.inspect.replay import Effects, effects
 from clearhead.inspect.study import read_study
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.words import Word
-from clearhead.model.transformer import EncoderDecoder
 
 OF_TRANSLATION = ("alignment", "word-effects", "head-effects", "cross-heads", "encoder-heads")
 OF_CLASSIFICATION = ("word-effects", "head-effects", "encoder-heads", "encoder-layers")
 """The pictures to draw of an input if none is named."""
 
-OF_RUN = (
-    *("learning-curves", "importance", "faithfulness"),
-    *("training-strip", "training-animation"),
-)
+OF_RUN = ("learning-curves", "importance", "faithfulness", "training-strip")
 """The pictures that need no input."""
 
 MOST_LABELS = 12
@@ -52,15 +62,9 @@ MOST_LABELS = 12
 
 
 def pictures_of_translation(
-    subject: Subject, chosen_aligner: Callable[[], Aligner | None], theme: Theme = LIGHT
+    subject: Subject, chosen_aligner: Callable[[], Aligner | None]
 ) -> dict[str, Draw]:
-    """The pictures of a sentence and its translation.
-
-    Args:
-        subject: the sentence and its translation.
-        chosen_aligner: gives how the model aligns; if None, by the mean of all cross-attentions.
-        theme: the colours.
-    """
+    """The pictures of a translation; by default the mean of all cross-attentions aligns."""
     words = _with_symbols(subject.outputs, subject.output_words)
     sources = _with_symbols(subject.source_pieces, subject.source_words)
 
@@ -68,7 +72,7 @@ def pictures_of_translation(
     def found() -> Effects:
         return effects(subject.replay, [word.positions for word in sources])
 
-    def by_output(values: np.ndarray) -> np.ndarray:
+    def by_output(values: Array) -> Array:
         """(…, places, 1) -> (…, outputs): the log-probability of a word is that of its pieces."""
         return np.stack([values[:, list(w.positions), 0].sum(axis=1) for w in words], axis=1)
 
@@ -83,31 +87,25 @@ def pictures_of_translation(
         # Symbols, which attract attention, are aligned only if there is nothing else.
         first, second = subject.source_words or sources, subject.output_words or words
         matrix = word_matrix(rows, shift, first, second)
-        found = plain(links(matrix, rule))
-        return alignment_figure(matrix, found, _texts(first), _texts(second), how, theme)
+        linked = plain(links(matrix, rule))
+        return alignment_figure(matrix, linked, _texts(first), _texts(second), how)
 
-    own: dict[str, Draw] = {
-        "alignment": alignment,
-        "word-effects": lambda: word_effects_figure(
-            by_output(found().by_source).T, _texts(words), _texts(sources), theme=theme
-        ),
-        "head-effects": lambda: head_effects_figure(
-            found().heads, by_output(found().by_head), _texts(words), theme
-        ),
-    }
-    return _affordable(subject, own) | _of_record(subject, theme)
+    return _of_subject(
+        subject,
+        {
+            "alignment": alignment,
+            "word-effects": lambda: word_effects_figure(
+                by_output(found().by_source).T, _texts(words), _texts(sources)
+            ),
+            "head-effects": lambda: head_effects_figure(
+                found().heads, by_output(found().by_head), _texts(words)
+            ),
+        },
+    )
 
 
-def pictures_of_classification(
-    classifier: ClassifierLike, subject: Subject, theme: Theme = LIGHT
-) -> dict[str, Draw]:
-    """The pictures of an input of a classifier.
-
-    Args:
-        classifier: of the input.
-        subject: the input and its labels.
-        theme: the colours.
-    """
+def pictures_of_classification(classifier: ClassifierLike, subject: Subject) -> dict[str, Draw]:
+    """The pictures of an input of a classifier and its labels."""
     # Of independent labels those that the classifier gives; of others the most probable ones.
     if subject.multi_label:
         shown = subject.replay.outcome[:MOST_LABELS, 0]
@@ -122,88 +120,71 @@ def pictures_of_classification(
     def found() -> Effects:
         return effects(subject.replay, [word.positions for word in sources], choices=choices)
 
-    own: dict[str, Draw] = {
-        "word-effects": lambda: word_effects_figure(
-            found().by_source[:, 0].T, labels, _texts(sources), unit, theme
-        ),
-        "head-effects": lambda: head_effects_figure(
-            found().heads, found().by_head[:, 0], labels, theme
-        ),
+    return _of_subject(
+        subject,
+        {
+            "word-effects": lambda: word_effects_figure(
+                found().by_source[:, 0].T, labels, _texts(sources), unit
+            ),
+            "head-effects": lambda: head_effects_figure(
+                found().heads, found().by_head[:, 0], labels
+            ),
+        },
+    )
+
+
+def _of_subject(subject: Subject, own: dict[str, Draw]) -> dict[str, Draw]:
+    """These pictures, of which a long input has no effects, and those of its record."""
+    if not is_short(subject):
+        warn(f"no pictures of effects: source and target are too long, since {TOO_LONG}")
+        own = {name: draw for name, draw in own.items() if not name.endswith("-effects")}
+    return own | pictures_of_record(subject.recorded(frozenset({"hidden_units"})))
+
+
+def pictures_of_record(record: Record) -> dict[str, Draw]:
+    """All heads of each kind of attention, all layers, the steps of each layer, and each head."""
+    stacks: Sequence[Stack] = ("encoder", "decoder") if record.decoder else ("encoder",)
+    kinds: Sequence[Attention] = tuple(KINDS) if record.decoder else ("encoder",)
+    found: dict[str, Draw] = {
+        f"{kind}-heads": partial(heads_figure, record, kind) for kind in kinds
     }
-    return _affordable(subject, own) | _of_record(subject, theme)
+    found |= {f"{stack}-layers": partial(stack_figure, record, stack) for stack in stacks}
+    for stack in stacks:
+        for layer in range(len(_layers(record, stack))):
+            found[f"{stack}.{layer + 1}"] = partial(layer_figure, record, layer, stack)
+    for kind in kinds:
+        _, stack, last, _ = KINDS[kind]
+        for layer in range(len(_layers(record, stack))):
+            place = f"{stack}.{layer + 1}.{last}"
+            draw = found[place] = partial(attention_figure, record, kind, layer)
+            for head in range(len(_layer_weights(record, kind, layer)[0])):
+                found[f"{place}.{head + 1}"] = partial(draw, head)
+    return found
 
 
-def pictures_of_record(record: Record, theme: Theme = LIGHT) -> dict[str, Draw]:
-    """The pictures of an encoder without labels."""
-    return dict(figures_of(record, theme))
-
-
-def _affordable(subject: Subject, found: dict[str, Draw]) -> dict[str, Draw]:
-    """The pictures without those of effects if the input is too long for them.
-
-    Warns:
-        UserWarning: pictures are left out.
-    """
-    if is_short(subject):
-        return found
-    warn(f"no pictures of effects: source and target are too long, since {TOO_LONG}")
-    return {name: draw for name, draw in found.items() if not name.endswith("-effects")}
-
-
-def _of_record(subject: Subject, theme: Theme) -> dict[str, Draw]:
-    return dict(figures_of(subject.recorded(frozenset({"hidden_units"})), theme))
-
-
-def _texts(words: Sequence[Word]) -> list[str]:
-    return [word.text for word in words]
-
-
-def _with_symbols(pieces: Sequence[str], words: Sequence[Word]) -> list[Word]:
-    """The words of a sequence, and its symbols such as the end of the sentence, in their order."""
-    inside = {position for word in words for position in word.positions}
-    symbols = [Word(x, (i,)) for i, x in enumerate(pieces) if i not in inside]
-    return sorted([*words, *symbols], key=lambda word: word.positions)
-
-
-def aligner_of(folder: ModelFolder, model: EncoderDecoder) -> Aligner | None:
-    """How a model aligns, if that was chosen.
-
-    Raises:
-        ModelFolderError: what was chosen is damaged.
-    """
-    kept = read_finding(folder, ALIGNMENT)
-    return None if kept is None else Aligner.of(kept, model, folder.path)
-
-
-def pictures_of_run(
-    folder: ModelFolder, theme: Theme = LIGHT
-) -> tuple[dict[str, Draw], dict[str, str]]:
-    """The pictures that need no input, and for each one that lacks data what to do.
-
-    Raises:
-        ModelFolderError: the study is damaged.
-    """
+def pictures_of_run(folder: ModelFolder) -> tuple[dict[str, Draw], dict[str, str]]:
+    """The pictures that need no input, and for each one that lacks data what to do."""
     found: dict[str, Draw] = {}
     missing: dict[str, str] = {}
     log = folder.path / "training" / "log.jsonl"
     if log.is_file():
-        found["learning-curves"] = lambda: learning_figure(read_log(log), theme)
+        found["learning-curves"] = lambda: learning_figure(read_log(log))
     else:
         missing["learning-curves"] = f"the run has no log: there is no {log}"
-    kept = watched(folder.path)
-    for name, draw in (("training-strip", strip_figure), ("training-animation", animation)):
-        for number, files in kept.items():
-            found[name if number == 1 else f"{name}.{number}"] = partial(draw, files, theme)
-        if name not in found:
-            missing[name] = "keep attention during training: --set training.watch_attention=1"
+    for number, files in watched(folder.path).items():
+        name = "training-strip" if number == 1 else f"training-strip.{number}"
+        found[name] = partial(strip_figure, files)
+    if "training-strip" not in found:
+        todo = "keep attention during training: --set training.watch_attention=1"
+        missing["training-strip"] = todo
     study = read_study(folder)
     if study is None:
         todo = f"measure it first: clearhead study {folder.path}"
         missing |= {"importance": todo, "faithfulness": todo}
     else:
         by = study["ablate_by"]
-        found["importance"] = partial(importance_figure, study["importance"], theme, by)
-        found["faithfulness"] = partial(faithfulness_figure, study["belief"], theme)
+        found["importance"] = partial(importance_figure, study["importance"], by)
+        found["faithfulness"] = partial(faithfulness_figure, study["belief"])
     return found, missing
 
 
@@ -215,12 +196,7 @@ def needs_input(name: str) -> bool:
 def chosen(
     names: Iterable[str], found: Mapping[str, Draw], missing: Mapping[str, str]
 ) -> list[tuple[str, Draw]]:
-    """The pictures of these names.
-
-    Raises:
-        ConfigError: there is no picture of a name.
-        DataError: it needs something that the model folder does not have.
-    """
+    """The pictures of these names."""
     pictures = []
     for name in dict.fromkeys(names):
         if name in missing:
@@ -243,3 +219,475 @@ def default_names(found: Mapping[str, Draw], is_translation: bool) -> list[str]:
         return [name for name in OF_TRANSLATION if name in found]
     last = [name for name in found if name.endswith(".self")][-1:]
     return [name for name in (*OF_CLASSIFICATION, *last) if name in found]
+
+
+def _texts(words: Sequence[Word]) -> list[str]:
+    return [word.text for word in words]
+
+
+def _with_symbols(pieces: Sequence[str], words: Sequence[Word]) -> list[Word]:
+    """The words of a sequence, and its symbols such as the end of the sentence, in their order."""
+    inside = {position for word in words for position in word.positions}
+    symbols = [Word(x, (i,)) for i, x in enumerate(pieces) if i not in inside]
+    return sorted([*words, *symbols], key=lambda word: word.positions)
+
+
+# --- Heat maps: attention, vectors, alignment, effects.
+
+MANY = 20
+"""With more positions the colour of a weight follows its square root."""
+
+CLIPPED = 0.995
+"""The share of the numbers of a layer that are within the scale of its colours."""
+
+MOMENTS = 6
+"""Validations of a strip, evenly chosen if there are more."""
+
+
+def attention_figure(
+    record: Record, attention: Attention = "encoder", layer: int = -1, head: int | None = None
+) -> Figure:
+    """The weights of one head, or their mean over all heads; queries down, keys across."""
+    weights, place = _layer_weights(record, attention, layer)
+    if head is None:
+        values, which = weights.mean(axis=0), f"mean over its {_count(len(weights), 'head')}"
+    else:
+        number = _index(head, len(weights), "head")
+        values, which = weights[number], f"head {number + 1} of {len(weights)}"
+    (queries, rows), (keys, columns) = _sides(record, attention)
+    down, across = Names(f"query: {queries}", rows), Names(f"key: {keys}", columns)
+    cells = fitting_cells(values.shape, LARGEST, 0.75)
+    panel = Panel("", values, down, across, cells, _ahead(attention, values))
+    title = f"{KINDS[attention].title}, {place}, {which}"
+    return heatmaps(title, [panel], _weight_scale(values))
+
+
+def heads_figure(record: Record, attention: Attention = "encoder") -> Figure:
+    """Every head of every layer on one page: layers down, heads across."""
+    layers = [
+        _layer_weights(record, attention, i)[0] for i in range(len(_layers(record, attention)))
+    ]
+    heads = max(map(len, layers))
+    side = min(3.0, max(0.8, 12 / heads))
+    panels = [
+        _small_panel(
+            f"head {head}" if layer == 1 else "", values, record, attention, f"layer {layer}", side
+        )
+        for layer, weights in enumerate(layers, start=1)
+        for head, values in enumerate(weights, start=1)
+    ]
+    (queries, _), (keys, _) = _sides(record, attention)
+    title = f"{KINDS[attention].title}: every head of every layer"
+    note = f"A row of a panel is a query ({queries}), a column is a key ({keys})."
+    scale = _weight_scale(*(panel.values for panel in panels))
+    return heatmaps(title, panels, scale, heads, note)
+
+
+def strip_figure(files: Sequence[tuple[int, Path]]) -> Figure:
+    """The mean attention of each layer at steps of training, from the files of their records."""
+    evenly = np.linspace(0, len(files) - 1, min(MOMENTS, len(files))).round().astype(int)
+    moments = [(step, Record.load(path)) for step, path in (files[i] for i in evenly)]
+    kind: Attention = "cross" if moments[0][1].decoder else "encoder"
+    side = min(2.4, max(0.8, 12 / len(moments)))
+    panels = [
+        _small_panel(
+            f"step {step:,}" if layer == 0 else "",
+            _layer_weights(record, kind, layer)[0].astype(float).mean(axis=0),
+            record,
+            kind,
+            f"layer {layer + 1}",
+            side,
+        )
+        for layer in range(len(_layers(moments[0][1], kind)))
+        for step, record in moments
+    ]
+    title = f"{KINDS[kind].title} over the course of training"
+    note = "Each panel is the mean over the heads of a layer. A row is a query, a column is a key."
+    scale = Scale("attention weight", AMOUNT, 0.0, 1.0, max(panels[0].values.shape) > MANY)
+    return heatmaps(title, panels, scale, len(moments), note)
+
+
+def layer_figure(record: Record, layer: int = -1, stack: Stack = "encoder") -> Figure:
+    """Inside a layer: its input and each step, with hidden units if the record has them."""
+    layers = _layers(record, stack)
+    number = _index(layer, len(layers), f"{stack} layer")
+    vectors = {name: x for name, x in vars(layers[number]).items() if x.ndim == 2}
+    steps = [(name.replace("_", " "), x) for name, x in vectors.items()]
+    hidden = record.details.get(f"{stack}.{number + 1}.feed_forward.hidden_units")
+    if hidden is not None:
+        steps.insert(-2, ("hidden units", hidden))
+    limits = [_limit(x) for _, x in steps]
+    parts = [
+        (f"{i}. {title}, ±{limit:.2g}", x)
+        for i, ((title, x), limit) in enumerate(zip(steps, limits, strict=True), start=1)
+    ]
+    return heatmaps(
+        f"Inside layer {number + 1} of {len(layers)} of the {stack}, step by step",
+        _vectors(record, stack, parts, limits),
+        Scale("share of the panel's limit", CHANGE, -1.0, 1.0),
+        4 if len(parts) > 6 else 3,
+        f"Rows are positions, columns are the {_count(steps[0][1].shape[1], 'dimension')} of their "
+        "vectors or the hidden units. Each panel has its own scale, up to the number in its title.",
+    )
+
+
+def stack_figure(record: Record, stack: Stack = "encoder") -> Figure:
+    """The input of the encoder or decoder, and the output of each layer."""
+    layers = _layers(record, stack)
+    parts = [("input", layers[0].input)]
+    parts += [(f"output of layer {number}", x.output) for number, x in enumerate(layers, start=1)]
+    limit = _limit(np.stack([x for _, x in parts]))
+    return heatmaps(
+        f"Through the layers of the {stack}",
+        _vectors(record, stack, parts, [None] * len(parts)),
+        Scale("activation", CHANGE, -limit, limit),
+        min(4, int(np.ceil(np.sqrt(len(parts))))),
+        f"Rows are positions, columns are the {_count(layers[0].input.shape[1], 'dimension')} of "
+        "their vectors.",
+    )
+
+
+def alignment_figure(
+    matrix: Array,
+    links: Iterable[tuple[int, int]],
+    source: Sequence[str],
+    target: Sequence[str],
+    how: str,
+) -> Figure:
+    """The shares of source words (target words, source words), with a frame around each link."""
+    positive = matrix.clip(min=0)
+    shares = positive / np.maximum(positive.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    down, across = Names("target word", target), Names("source word", source)
+    marked = [(target, source) for source, target in links]
+    panel = Panel("", shares, down, across, fitting_cells(shares.shape), marked=marked)
+    note = f"By {how}. Each row sums to 1; a frame is a link between two words."
+    scale = Scale("share of the target word", AMOUNT, 0.0, 1.0, max(shares.shape) > MANY)
+    return heatmaps("Alignment of source and target words", [panel], scale, 1, note)
+
+
+def head_effects_figure(heads: Sequence[Head], effects: Array, outputs: Sequence[str]) -> Figure:
+    """What each head did for each output word or label, (heads, outputs)."""
+    kinds = {
+        kind: rows
+        for kind in KINDS.values()
+        if (rows := [row for row, head in enumerate(heads) if kind.has(str(head))])
+    }
+    beside = len(outputs) <= 12
+    width = 4.2 if beside else LARGEST
+    largest = max(map(len, kinds.values()))
+    cells = min(0.42, width / len(outputs)), min(0.3, max(0.12, 3 / largest))
+    panels = [
+        Panel(
+            kind.title,
+            effects[rows],
+            Names("layer.head", [_short(heads[row]) for row in rows]),
+            Names("", outputs),
+            cells,
+        )
+        for kind, rows in kinds.items()
+    ]
+    note = "How much the log-probability of an output falls if a head is switched off." + HELPS
+    scale, columns = _effect_scale(effects), len(panels) if beside else 1
+    return heatmaps("What each head did", panels, scale, columns, note)
+
+
+def word_effects_figure(
+    effects: Array, outputs: Sequence[str], source: Sequence[str], unit: str = "word"
+) -> Figure:
+    """What each source word or frame did for each output word or label, (outputs, source)."""
+    down, across = Names("output", outputs), Names(f"source {unit}", source)
+    panel = Panel("", effects, down, across, fitting_cells(effects.shape))
+    note = f"How much the log-probability of an output falls if a source {unit} is removed." + HELPS
+    return heatmaps(f"What each source {unit} did", [panel], _effect_scale(effects), 1, note)
+
+
+HELPS = " Blue-green: it helps. Orange: it hinders."
+
+
+def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
+    """A confusion matrix of whole numbers (labels, labels): true labels down, predicted across."""
+    totals = confusion.sum(axis=1, keepdims=True)
+    down, across = Names("true label", names), Names("predicted label", names)
+    shares, cells = confusion / np.maximum(totals, 1), fitting_cells(confusion.shape)
+    panel = Panel("", shares, down, across, cells, written=confusion)
+    title = f"Confusion of labels, {_count(int(totals.sum()), 'example')}"
+    return heatmaps(title, [panel], Scale("share of the true label", AMOUNT, 0.0, 1.0))
+
+
+def _short(head: Head) -> str:
+    return f"{head.attention.split('.')[1]}.{head.number}"
+
+
+def _layers(record: Record, stack: str) -> Sequence[Any]:
+    layers = record.encoder if stack == "encoder" else record.decoder
+    if not layers:
+        raise DataError("the record of a classifier has no decoder")
+    return layers
+
+
+def _layer_weights(record: Record, attention: Attention, layer: int) -> tuple[Array, str]:
+    """The weights (heads, queries, keys) of a layer, and its place."""
+    layers = _layers(record, attention)
+    number = _index(layer, len(layers), "layer")
+    weights = getattr(layers[number], KINDS[attention].field)
+    return weights, f"layer {number + 1} of {len(layers)}"
+
+
+def _index(number: int, count: int, what: str) -> int:
+    if not -count <= number < count:
+        raise DataError(f"there is no {what} {number}", why=f"there are {count}, counted from 0")
+    return number % count
+
+
+Side = tuple[str, Sequence[str]]
+"""What positions are, and their names."""
+
+
+def _sides(record: Record, attention: Attention) -> tuple[Side, Side]:
+    """The queries and the keys of an attention."""
+    source, target = (record.source_position, record.source), ("target position", record.target)
+    return (
+        source if attention == "encoder" else target,
+        target if attention == "decoder" else source,
+    )
+
+
+def _small_panel(
+    title: str, values: Array, record: Record, attention: Attention, left: str, side: float
+) -> Panel:
+    """Weights (queries, keys), at most `side` inches wide and high, with a text at the left."""
+    (_, rows), (_, columns) = _sides(record, attention)
+    cells = min(0.3, side / len(columns)), min(0.3, side / len(rows))
+    down, across = Names(left, rows), Names("", columns)
+    return Panel(title, values, down, across, cells, _ahead(attention, values))
+
+
+def _ahead(attention: Attention, values: Array) -> Array | None:
+    """Later positions are masked in the decoder, which is not the same as a weight of zero."""
+    return np.triu(np.ones_like(values, dtype=bool), k=1) if attention == "decoder" else None
+
+
+def _weight_scale(*values: Array) -> Scale:
+    """From 0 to the largest weight. Between many positions most weights are small."""
+    largest = max(float(x.max()) for x in values)
+    return Scale("attention weight", AMOUNT, 0.0, largest, max(values[0].shape) > MANY)
+
+
+def _effect_scale(effects: Array) -> Scale:
+    largest = float(np.abs(effects).max()) or 1.0
+    return Scale("change of log-probability", CHANGE, -largest, largest)
+
+
+def _vectors(
+    record: Record, stack: Stack, parts: Sequence[tuple[str, Array]], limits: Sequence[float | None]
+) -> list[Panel]:
+    """Vectors of each position: positions down, dimensions across."""
+    unit, names = _sides(record, stack)[0]
+    height = min(0.2, max(0.11, 6 / len(names)))
+    return [
+        Panel(title, x, Names(unit, names), Names("", ()), (2.6 / x.shape[1], height), limit=limit)
+        for (title, x), limit in zip(parts, limits, strict=True)
+    ]
+
+
+def _limit(x: Array) -> float:
+    """The end of the scale of activations: a few larger ones would make all others pale."""
+    return float(np.quantile(np.abs(x), CLIPPED)) or 1.0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+# --- Charts: importance of heads, faithfulness of measures, learning curves.
+
+MARKERS = "osD^vP*XhH"
+"""Lines and groups differ by marker too, not by colour alone."""
+
+
+def importance_figure(rows: Sequence[Mapping[str, Any]], ablate_by: str = "zero") -> Figure:
+    """How much worse the model is without each head, the most important first."""
+    names = [str(row["head"]) for row in rows]
+    kinds = [kind for kind in KINDS.values() if any(map(kind.has, names))]
+    columns: list[tuple[str, list[Sequence[float]]]] = [
+        ("loss without it − with it", [row["loss"] for row in rows]),
+        ("gradient estimate", [[row["gradient"]] for row in rows]),
+    ]
+    if all(row.get("chrf") for row in rows):
+        columns.insert(1, ("chrF without it − with it", [row["chrf"] for row in rows]))
+    pitch = 0.16 if len(rows) <= 60 else 0.13
+    with fixed_settings():
+        figure = blank()
+        for number, (label, values) in enumerate(columns):
+            axes = _rows(figure, 2.0 if number else 3.6, [] if number else names, len(rows), pitch)
+            axes.axvline(0, color=FAINT, linewidth=0.8)
+            for place, kind in enumerate(kinds):
+                own = [i for i, name in enumerate(names) if kind.has(name)]
+                style: dict[str, Any] = {"color": LINES[place], "marker": MARKERS[place]}
+                _dots(axes, own, [values[i] for i in own], label=kind.title, **style)
+            axes.set_xlabel(label, fontsize=SIDE_SIZE, loc="left")
+        if len(kinds) > 1:
+            figure.axes[0].legend(fontsize=NAME_SIZE, loc="lower right", framealpha=0.9)
+        instead = "its mean output" if ablate_by == "mean" else "zero"
+        note = (
+            f"Mean over a sample, with its 95 % interval; {instead} replaces the output of the "
+            "head. Above 0: the model needs it."
+        )
+        finish(figure, [figure.axes], "Importance of each head", note)
+    return figure
+
+
+def faithfulness_figure(belief: Mapping[str, Any]) -> Figure:
+    """Which measure may be believed: the probability of the output as words are deleted."""
+    rows = belief["rows"]
+    styles = {
+        row["measure"]: {
+            "color": FAINT if row["measure"] == "random" else LINES[i % len(LINES)],
+            "marker": MARKERS[i % len(MARKERS)],
+        }
+        for i, row in enumerate(rows)
+    }
+    pitch = max(0.28, 3.2 / len(rows))
+    with fixed_settings():
+        figure = blank()
+        curves = figure.add_axes((0, 0, 4.2, pitch * len(rows)))
+        for name, values in belief["curves"].items():
+            strong = name in (*belief["believed"][:1], "random", "removal")
+            line = {"linewidth": 2.0 if strong else 1.0, "markersize": 4}
+            shares = [100 * share for share in belief["grid"]]
+            curves.plot(shares, values, **styles[name], **line, zorder=3 if strong else 2)
+        curves.set(xlim=(0, 100), ylim=(0, None))
+        curves.grid(True)
+        curves.tick_params(labelsize=NAME_SIZE, length=2)
+        curves.set_xlabel(
+            "deleted source words, in the order of the measure, %", fontsize=SIDE_SIZE
+        )
+        curves.set_ylabel("probability of the output", fontsize=SIDE_SIZE)
+        titles = [row["title"] for row in rows]
+        for key, names in (("comprehensiveness", titles), ("sufficiency", [])):
+            axes = _rows(figure, 2.4, names, len(rows), pitch)
+            for i, row in enumerate(rows):
+                _dots(axes, [i], [row[key]], **styles[row["measure"]], size=5)
+            good = "high" if key == "comprehensiveness" else "low"
+            axes.set_xlabel(f"{key} ({good} is good)", fontsize=SIDE_SIZE, loc="left")
+        title = "Which measure of attribution may be believed"
+        finish(figure, [figure.axes], title, str(belief["text"]))
+    return figure
+
+
+def learning_figure(log: RunLog) -> Figure:
+    """The loss, the score that selects the model, and the learning rate of a run by step."""
+    if not log.loss:
+        raise DataError("the log of the run has no steps yet")
+    first, second = LINES[:2]
+    score = log.scores.get(log.measure, []) if log.measure != "loss" else []
+    heights = {"loss": 2.4} | ({log.measure: 1.7} if score else {}) | {"learning rate": 1.1}
+    with fixed_settings():
+        figure = blank()
+        for label, height in heights.items():
+            axes = figure.add_axes((0, 0, 6.5, height))
+            axes.set_ylabel(label, fontsize=SIDE_SIZE)
+            axes.grid(True)
+            axes.tick_params(labelsize=NAME_SIZE, length=2, labelbottom=label == "learning rate")
+        losses, *between, rates = figure.axes
+        losses.plot(*zip(*log.loss, strict=True), color=first, linewidth=1.2, label="training")
+        dots: dict[str, Any] = {"color": second, "marker": "o", "markersize": 3}
+        if validation := log.scores.get("loss"):
+            losses.plot(*zip(*validation, strict=True), **dots, label="validation")
+            losses.legend(fontsize=NAME_SIZE, framealpha=0.9)
+        for axes in between:
+            axes.plot(*zip(*score, strict=True), **dots)
+            best = [value for step, value in score if step == log.best_step]
+            axes.plot([log.best_step] * len(best), best, "*", color=INK, markersize=10, zorder=4)
+        rates.plot(*zip(*log.rate, strict=True), color=first, linewidth=1.2)
+        last = max(step for step, _ in (*log.loss, *log.scores.get("loss", ())))
+        for axes in figure.axes:
+            axes.set_xlim(0, max(1, last) * 1.02)
+        rates.set_xlabel("step", fontsize=SIDE_SIZE, loc="left")
+        note = f"The star is the best {log.measure}, at step {log.best_step:,}." if score else ""
+        finish(figure, [[axes] for axes in figure.axes], "Learning curves", note)
+    return figure
+
+
+@dataclass
+class RunLog:
+    """What the log of a run has about learning: lists of (step, value).
+
+    Attributes:
+        loss: of training.
+        rate: the learning rate.
+        scores: on the validation data, by name, always with `loss`.
+        measure: the score that selects the model.
+        best_step: the step of the best validation.
+    """
+
+    loss: list[tuple[int, float]] = field(default_factory=list)
+    rate: list[tuple[int, float]] = field(default_factory=list)
+    scores: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    measure: str = "loss"
+    best_step: int = 0
+
+    def forget_after(self, step: int) -> None:
+        """Remove the steps that a run makes again."""
+        for values in (self.loss, self.rate, *self.scores.values()):
+            values[:] = [each for each in values if each[0] <= step]
+
+
+def read_log(path: Path) -> RunLog:
+    """Read `training/log.jsonl`; steps that a resumed run made again are counted once."""
+
+    def add(values: list[tuple[int, float]], step: int, value: float | None) -> None:
+        if value is not None:  # null in the log: the value was not finite
+            values.append((int(step), float(value)))
+
+    found = RunLog()
+    try:
+        # Not splitlines: a text in an event may have other line separators. A last line without a
+        # line break is being written, or was when the run was killed.
+        for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
+            event = json.loads(line)
+            match event["event"]:
+                case "RunStarted" | "WentBack":
+                    found.forget_after(event["step"])
+                case "Progress":
+                    add(found.loss, event["step"], event["loss"])
+                    add(found.rate, event["step"], event["learning_rate"])
+                case "Validated" if event["weights"] == "current":
+                    found.measure, found.best_step = event["measure"], event["best_step"]
+                    for name, value in event["scores"].items():
+                        add(found.scores.setdefault(name, []), event["step"], value)
+    except OSError as error:
+        raise DataError("the log cannot be read", where=path, why=reason(error)) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError("the log is damaged", where=path, why=reason(error)) from None
+    return found
+
+
+def _rows(figure: Figure, width: float, names: Sequence[str], count: int, pitch: float) -> Axes:
+    """Axes with a row for each name; the names of further axes beside it are left out."""
+    axes = figure.add_axes((0, 0, width, pitch * count))
+    size = min(NAME_SIZE, 0.8 * pitch * POINTS)
+    axes.set_yticks(range(count), labels=names or [""] * count, fontsize=size)
+    axes.set_ylim(count - 0.5, -0.5)
+    axes.grid(True)
+    axes.tick_params(length=0, axis="y")
+    axes.tick_params(labelsize=7, length=2, axis="x")
+    axes.ticklabel_format(axis="x", useOffset=False)
+    axes.locator_params(axis="x", nbins=5)
+    return axes
+
+
+def _dots(
+    axes: Axes,
+    rows: Sequence[int],
+    values: Sequence[Sequence[float]],
+    size: float = 4,
+    **style: Any,
+) -> None:
+    """A dot in each row, and a line from the low to the high end if there is an interval."""
+    for row, (_, *interval) in zip(rows, values, strict=True):
+        if interval:
+            low, high = interval
+            axes.hlines(row, low, high, color=style["color"], linewidth=1.4)
+    means = [value[0] for value in values]
+    axes.plot(means, rows, linestyle="none", markersize=size, **style)

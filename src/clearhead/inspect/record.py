@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -19,23 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Unit = Literal["token", "frame"]
 """What a position of the source is."""
 
-Detail = Literal[
-    "embeddings",
-    "positions",
-    "convolutions",
-    "queries",
-    "keys",
-    "values",
-    "scores",
-    "head_outputs",
-    "head_parts",
-    "residuals",
-    "norms",
-    "hidden_units",
-    "probabilities",
-]
-
-DETAILS: dict[Detail, str] = {
+DETAILS: dict[str, str] = {
     "embeddings": "of each position before its position is added, (length, d_model)",
     "positions": "the vectors that are added, (length, d_model)",
     "convolutions": "what convolutions over the input add, if there are any, (length, d_model)",
@@ -177,10 +162,13 @@ class Record:
         return "source position" if self.decoder else self.unit
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from clearhead.inspect.notebook import record_html
-
-        return record_html(self)
+        """What a notebook shows: a table of the last layer's attention, the mean of its heads."""
+        last = self.decoder[-1].cross_attention if self.decoder else self.encoder[-1].attention
+        rows, columns = self.target or self.source, self.source
+        layers = f"{len(self.encoder)} encoder layers, {len(self.decoder)} decoder layers"
+        what = f"{'Cross-attention' if self.decoder else 'Self-attention'} of the last layer"
+        facts = f"Record: {layers}, {len(last)} heads. {what}, mean of its heads"
+        return heat_table(facts, last.mean(axis=0), rows, columns)
 
     def save(self, path: str | Path) -> None:
         """Write an `.npz` file atomically, without pickles.
@@ -262,3 +250,27 @@ def _layers(
         if first == stack:
             layers.setdefault(int(rest[0]), {})[rest[1]] = array
     return tuple(kind(**layers[number]) for number in sorted(layers))
+
+
+SHOWN = 60
+"""Rows and columns of a table in a notebook."""
+
+
+def heat_table(caption: str, values: Array, rows: Sequence[str], columns: Sequence[str]) -> str:
+    """HTML of a table whose cells are blue-green above 0 and orange below, by their size."""
+    largest = float(np.abs(values).max(initial=0)) or 1.0
+
+    def cell(value: float) -> str:
+        colour = "44, 148, 155" if value > 0 else "226, 140, 72"
+        strength = 0.6 * abs(value) / largest
+        return f'<td style="background: rgba({colour}, {strength:.2f})">{value:.2f}</td>'
+
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns[:SHOWN])
+    body = "".join(
+        f"<tr><th>{html.escape(name)}</th>{''.join(map(cell, row[:SHOWN]))}</tr>"
+        for name, row in list(zip(rows, values, strict=True))[:SHOWN]
+    )
+    if max(values.shape) > SHOWN:
+        caption += f" (the first {SHOWN} of {len(rows):,} rows and {len(columns):,} columns)"
+    top = f"<caption>{html.escape(caption)}</caption><tr><td></td>{head}</tr>"
+    return f"<table>{top}{body}</table>"

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol, cast
 
 import torch
@@ -20,16 +21,15 @@ from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory, set_up_thread
 from clearhead.errors import ConfigError, DataError, type_of
 from clearhead.folder.model_folder import ModelFolder
-from clearhead.inspect.names import checked
+from clearhead.inspect.heads import checked
 from clearhead.inspect.record import (
     DETAILS,
     Array,
     DecoderLayerRecord,
-    Detail,
     EncoderLayerRecord,
     Record,
 )
-from clearhead.inspect.view import second_view
+from clearhead.inspect.view import layers_of, second_view
 from clearhead.model.attention import Mask, MultiHeadAttention, attention_weights
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import ConvolvedInput
@@ -47,6 +47,11 @@ LONGEST = 1024
 
 class TranslatorLike(Protocol):
     """The part of a translator that inspection uses."""
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration of its training."""
+        ...
 
     @property
     def folder(self) -> ModelFolder:
@@ -106,7 +111,7 @@ def record(
     subject: TranslatorLike | ClassifierLike,
     source: Any,
     target: str | Hypothesis | None = None,
-    keep: str | Iterable[Detail] = (),
+    keep: str | Iterable[str] = (),
 ) -> Record:
     """Record what a translator or a classifier computes for an input.
 
@@ -154,7 +159,7 @@ def _of_translator(
     translator: TranslatorLike,
     source: str,
     target: str | Hypothesis | None,
-    keep: frozenset[Detail],
+    keep: frozenset[str],
 ) -> Record:
     if target is None:
         raise ConfigError(
@@ -180,22 +185,11 @@ def record_translation(
     model: EncoderDecoder,
     source_ids: Sequence[int],
     target_ids: Sequence[int],
-    keep: frozenset[Detail] = frozenset(),
+    keep: frozenset[str] = frozenset(),
 ) -> Record:
-    """Record what an encoder-decoder computes for a source and a given target.
-
-    Args:
-        model: does not change.
-        source_ids: without start and end symbols.
-        target_ids: T ids without start and end symbols. The decoder reads the start symbol and
-            then these: T + 1 positions. Position i predicts target_ids[i], and the last one
-            what follows the target. If the target fills all trained positions, it was cut there
-            and nothing follows, so its last id is not read.
-        keep: the details to keep.
-
-    Raises:
-        DataError: the source is empty, or one of the two is too long.
-    """
+    """Record an encoder-decoder; the ids have no start and end symbols."""
+    # Position i predicts target_ids[i], and the last one what follows the target. If the target
+    # fills all trained positions, it was cut there and nothing follows: its last id is not read.
     read = [BOS, *target_ids]
     if len(target_ids) == model.target_input.max_length:
         read.pop()
@@ -203,79 +197,65 @@ def record_translation(
     check_length("target", len(read))
     view = second_view(model)
     device = next(model.parameters()).device
-    details = Details(keep)
-    encoder = _watch_layers(view.encoder, "encoder", details)
-    decoder = _watch_layers(view.decoder, "decoder", details)
-    details.of_input(view.source_input, "source")
-    details.of_input(view.target_input, "target")
+    watch = Watch(keep)
+    watch.stack(layers_of(view, EncoderLayer), "encoder")
+    watch.stack(layers_of(view, DecoderLayer), "decoder")
+    watch.input(view.source_input, "source")
+    watch.input(view.target_input, "target")
     source = torch.tensor([[*source_ids]], device=device)
     memory, mask = view.encode(source)
     hidden = view.decode(torch.tensor([read], device=device), memory, mask)
     logits = view.output(hidden)
-    details.add("probabilities", "probabilities", logits.softmax(dim=-1))
+    if "probabilities" in keep:
+        watch.details["probabilities"] = array(logits.softmax(dim=-1))
+    layers = watch.layers.items()
     return Record(
         source=tuple(map(str, source_ids)),
         target=tuple(map(str, read)),
         input=array(source),
-        encoder=tuple(EncoderLayerRecord(**watch.values) for watch in encoder),
-        decoder=tuple(DecoderLayerRecord(**watch.values) for watch in decoder),
+        encoder=tuple(EncoderLayerRecord(**x) for name, x in layers if name.startswith("encoder")),
+        decoder=tuple(DecoderLayerRecord(**x) for name, x in layers if name.startswith("decoder")),
         memory=array(memory),
         hidden=array(hidden),
         logits=array(logits),
-        details=details.values,
+        details=watch.details,
     )
 
 
 @torch.no_grad()
 def record_classification(
-    model: EncoderClassifier, row: Any, keep: frozenset[Detail] = frozenset()
+    model: EncoderClassifier, row: Any, keep: frozenset[str] = frozenset()
 ) -> Record:
-    """Record what a classifier computes for one input.
-
-    Args:
-        model: does not change.
-        row: ids (length,), ids of words and their n-grams (length, 1 + most), or features
-            (length, width), as an array or tensor without padding.
-        keep: the details to keep. `probabilities` are those of one label out of all, before
-            calibration.
-
-    Raises:
-        DataError: the input is empty, or too long.
-    """
+    """Record a classifier for the row that it encodes, without padding."""
     x = torch.as_tensor(row, device=next(model.parameters()).device)[None]
     check_length("input", x.size(1))
     view = second_view(model)
-    details = Details(keep)
-    encoder, head = _watch_layers(view.encoder, "encoder", details), Watch()
-    details.of_input(view.input, "source")
-    head.output(view.encoder, "memory")
-    head.input(view.output, "hidden")
-    for pooling in view.pooling.poolings:
-        if isinstance(pooling, AttentionPooling):
-            head.pooling(pooling, "pooling_weights")
-    logits = view(x)
-    details.add("probabilities", "probabilities", logits.softmax(dim=-1))
+    watch = Watch(keep)
+    watch.stack(layers_of(view, EncoderLayer), "encoder")
+    watch.input(view.input, "source")
+    memory, mask = view.encode(x)
+    hidden = view.dropout(view.hidden(view.pooling(memory, mask)))
+    logits = view.output(hidden)
+    learned = [each for each in view.pooling.poolings if isinstance(each, AttentionPooling)]
+    if "probabilities" in keep:
+        watch.details["probabilities"] = array(logits.softmax(dim=-1))
     return Record(
         source=tuple(str(number) for number in range(1, x.size(1) + 1)),
         target=(),
         input=array(x),
-        encoder=tuple(EncoderLayerRecord(**watch.values) for watch in encoder),
+        encoder=tuple(EncoderLayerRecord(**x) for x in watch.layers.values()),
         decoder=(),
-        memory=head.values["memory"],
-        hidden=head.values["hidden"],
+        memory=array(memory),
+        hidden=array(hidden),
         logits=array(logits),
         unit="frame" if x.is_floating_point() else "token",
-        pooling_weights=head.values.get("pooling_weights"),
-        details=details.values,
+        pooling_weights=array(learned[0].weights(memory, mask))[:, 0] if learned else None,
+        details=watch.details,
     )
 
 
 def check_length(what: str, length: int) -> None:
-    """Check the number of positions of a source or target.
-
-    Raises:
-        DataError: there are none, or more than `LONGEST`.
-    """
+    """Check the number of positions of a source or target."""
     if length == 0:
         raise DataError(f"the {what} is empty", todo="give one that is not empty")
     if length > LONGEST:
@@ -286,154 +266,126 @@ def check_length(what: str, length: int) -> None:
         )
 
 
-def _watch_layers(stack: nn.Module, stack_name: str, details: Details) -> list[Watch]:
-    """Watch each layer; the names are the fields of its record."""
-    watches = []
-    for layer in stack.modules():
-        if isinstance(layer, EncoderLayer):
-            attentions = {"attention": layer.self_attention}
-        elif isinstance(layer, DecoderLayer):
-            attentions = {
-                "self_attention": layer.self_attention,
-                "cross_attention": layer.cross_attention,
-            }
-        else:
-            continue
-        watch = Watch()
-        name = f"{stack_name}.{len(watches) + 1}"
-        residuals = list(cast("Iterable[Residual]", layer.residuals))
-        watch.input(layer, "input")
-        for (field, attention), kind, residual in zip(
-            attentions.items(), ("self", "cross"), residuals, strict=False
-        ):
-            watch.weights(attention, field, f"{name}.{kind}", details)
-            watch.output(attention, f"{field}_output")
-            watch.output(residual, f"after_{field}")
-            details.of_residual(residual, f"{name}.{kind}")
-        watch.output(layer.feed_forward, "feed_forward_output")
-        details.of_output(layer.feed_forward.activation, "hidden_units", f"{name}.feed_forward")
-        details.of_residual(residuals[-1], f"{name}.feed_forward")
-        watch.output(layer, "output")
-        watches.append(watch)
-    return watches
+Copy = Callable[[Tensor], None]
+"""Takes a copy of a value of a batch of one."""
 
 
 class Watch:
-    """Copies what the modules of a view compute to `values`, each under a name."""
+    """Copies what the modules of a view compute.
 
-    def __init__(self) -> None:
-        self.values: dict[str, Array] = {}
+    Args:
+        keep: the details to copy.
+    """
 
-    def input(self, module: nn.Module, name: str) -> None:
-        """Copy the first argument of a module."""
+    def __init__(self, keep: frozenset[str]) -> None:
+        self.layers: dict[str, dict[str, Array]] = {}  # by layer the fields of its record
+        self.details: dict[str, Array] = {}  # by names such as `encoder.1.self.queries`
+        self._keep = keep
 
-        def copy(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-            self.values[name] = array(inputs[0])
+    def field(self, layer: str, name: str) -> Copy:
+        """Copies a value that belongs to the record of a layer."""
 
-        module.register_forward_pre_hook(copy)
+        def copy(tensor: Tensor) -> None:
+            self.layers.setdefault(layer, {})[name] = array(tensor)
 
-    def output(self, module: nn.Module, name: str) -> None:
-        """Copy the result of a module."""
+        return copy
 
-        def copy(module: nn.Module, inputs: tuple[Any, ...], result: Tensor) -> None:
-            self.values[name] = array(result)
+    def detail(self, place: str, detail: str) -> Copy:
+        """Copies a value if the detail is to be kept."""
 
-        module.register_forward_hook(copy)
+        def copy(tensor: Tensor) -> None:
+            if detail in self._keep:
+                self.details[f"{place}.{detail}"] = array(tensor)
 
-    def weights(
-        self, attention: MultiHeadAttention, name: str, full_name: str, details: Details
-    ) -> None:
-        """Copy the weights of an attention, which then computes the formula step by step."""
+        return copy
+
+    def stack(self, layers: Sequence[EncoderLayer | DecoderLayer], stack: str) -> None:
+        """Watch the layers of the encoder or decoder."""
+        for number, layer in enumerate(layers, start=1):
+            name = f"{stack}.{number}"
+            attentions = {"attention": layer.self_attention}
+            if isinstance(layer, DecoderLayer):
+                attentions = {
+                    "self_attention": layer.self_attention,
+                    "cross_attention": layer.cross_attention,
+                }
+            residuals = list(cast("Iterable[Residual]", layer.residuals))
+            before(layer, self.field(name, "input"))
+            for (field, attention), kind, residual in zip(
+                attentions.items(), ("self", "cross"), residuals, strict=False
+            ):
+                self.attention(attention, self.field(name, field), f"{name}.{kind}")
+                after(attention, self.field(name, f"{field}_output"))
+                after(residual, self.field(name, f"after_{field}"))
+                self.residual(residual, f"{name}.{kind}")
+            network = f"{name}.feed_forward"
+            after(layer.feed_forward, self.field(name, "feed_forward_output"))
+            after(layer.feed_forward.activation, self.detail(network, "hidden_units"))
+            self.residual(residuals[-1], network)
+            after(layer, self.field(name, "output"))
+
+    def attention(self, watched: MultiHeadAttention, weights_of: Copy, place: str) -> None:
+        """Let an attention compute the formula step by step, and copy the weights and each step."""
 
         def attend(
             queries: Tensor, keys: Tensor, values: Tensor, mask: Mask | None, dropout: Dropout
         ) -> Tensor:
             weights = attention_weights(queries, keys, mask)
-            self.values[name] = array(weights)
+            weights_of(weights)
             context = dropout(weights) @ values
-            details.of_attention(full_name, attention, queries, keys, values, context)
+            self.detail(place, "queries")(queries)
+            self.detail(place, "keys")(keys)
+            self.detail(place, "values")(values)
+            if "scores" in self._keep:
+                scores = queries @ keys.transpose(-2, -1) / math.sqrt(queries.size(-1))
+                self.detail(place, "scores")(scores)
+            self.detail(place, "head_outputs")(context)
+            if "head_parts" in self._keep:  # with the bias of W^O they sum to the output
+                self.detail(place, "head_parts")(context @ output_by_head(watched))
             return context
 
-        attention.attend = attend
+        watched.attend = attend
 
-    def pooling(self, pooling: AttentionPooling, name: str) -> None:
-        """Copy the weights (length,) of a learned pooling."""
+    def residual(self, residual: Residual, place: str) -> None:
+        """Watch the sum x + Sublayer(…) and the output of the norm, whichever comes first."""
+        after(residual.norm, self.detail(place, "norms"))
+        if isinstance(residual, PostNorm):
+            before(residual.norm, self.detail(place, "residuals"))
+        else:
+            after(residual, self.detail(place, "residuals"))
 
-        def copy(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-            self.values[name] = array(pooling.weights(*inputs))[:, 0]
+    def input(self, part: nn.Module, side: str) -> None:
+        """Watch embeddings (or projected frames), and the vectors that the positions add."""
 
-        pooling.register_forward_pre_hook(copy)
-
-
-class Details:
-    """Copies what `keep` names to `values`, under names such as `encoder.1.self.queries`."""
-
-    def __init__(self, keep: frozenset[Detail]) -> None:
-        self.values: dict[str, Array] = {}
-        self._keep = keep
-
-    def add(self, detail: Detail, name: str, tensor: Tensor) -> None:
-        """Copy a tensor if the detail is to be kept."""
-        if detail in self._keep:
-            self.values[name] = array(tensor)
-
-    def of_output(self, module: nn.Module, detail: Detail, place: str) -> None:
-        """Copy the result of a module."""
-
-        def copy(module: nn.Module, inputs: tuple[Any, ...], result: Tensor) -> None:
-            self.add(detail, f"{place}.{detail}", result)
-
-        module.register_forward_hook(copy)
-
-    def of_input(self, part: nn.Module, side: str) -> None:
-        """Copy embeddings (or projected frames), and the vectors that the positions add."""
-
-        def copy(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-            assert isinstance(module, Positions)
-            (x, *_) = inputs
-            added = module.vectors(0, x.size(1))
-            self.add("embeddings", f"{side}.embeddings", x)
-            self.add(
-                "positions",
-                f"{side}.positions",
-                torch.zeros_like(x) if added is None else added.expand_as(x),
-            )
+        def added(positions: Positions, x: Tensor) -> None:
+            vectors = positions.vectors(0, x.size(1))
+            vectors = torch.zeros_like(x) if vectors is None else vectors.expand_as(x)
+            self.detail(side, "positions")(vectors)
 
         for module in part.modules():
             if isinstance(module, Positions):
-                module.register_forward_pre_hook(copy)
+                before(module, self.detail(side, "embeddings"))
+                before(module, partial(added, module))
             if isinstance(module, ConvolvedInput):
-                self.of_output(module.activation, "convolutions", side)
+                after(module.activation, self.detail(side, "convolutions"))
 
-    def of_residual(self, residual: Residual, place: str) -> None:
-        """Copy the sum x + Sublayer(…) and the output of the norm, whichever comes first."""
-        self.of_output(residual.norm, "norms", place)
-        if isinstance(residual, PostNorm):
-            residual.norm.register_forward_pre_hook(
-                lambda module, inputs: self.add("residuals", f"{place}.residuals", inputs[0])
-            )
-        else:
-            self.of_output(residual, "residuals", place)
 
-    def of_attention(
-        self,
-        place: str,
-        attention: MultiHeadAttention,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        context: Tensor,
-    ) -> None:
-        """Copy what each head computes; `head_parts` and the bias of W^O sum to the output."""
-        self.add("queries", f"{place}.queries", queries)
-        self.add("keys", f"{place}.keys", keys)
-        self.add("values", f"{place}.values", values)
-        if "scores" in self._keep:
-            scores = queries @ keys.transpose(-2, -1) / math.sqrt(queries.size(-1))
-            self.add("scores", f"{place}.scores", scores)
-        self.add("head_outputs", f"{place}.head_outputs", context)
-        if "head_parts" in self._keep:
-            self.add("head_parts", f"{place}.head_parts", context @ output_by_head(attention))
+def before(module: nn.Module, copy: Copy) -> None:
+    """Copy the first argument of a module."""
+
+    def hook(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        copy(inputs[0])
+
+    module.register_forward_pre_hook(hook)
+
+
+def after(module: nn.Module, copy: Copy) -> None:
+    """Copy the result of a module."""
+
+    def hook(module: nn.Module, inputs: tuple[Any, ...], result: Tensor) -> None:
+        copy(result)
+
+    module.register_forward_hook(hook)
 
 
 def output_by_head(attention: MultiHeadAttention) -> Tensor:

@@ -8,7 +8,7 @@ same output, whatever engine found that output.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from clearhead.inspect.heads import Head
 from clearhead.inspect.record import Array
-from clearhead.inspect.view import attentions_of, heads_of, second_view
+from clearhead.inspect.view import Means, attentions_of, heads_of, second_view
 from clearhead.model.attention import Mask, attention, causal_mask
 from clearhead.model.dropout import Dropout
 from clearhead.model.positions import Positions
@@ -31,9 +31,6 @@ TOKENS = 8192
 
 LOGITS = 2**25
 """Maximum number of logits of a batch, which bounds its memory."""
-
-Means = Mapping[str, Tensor]
-"""For each attention by name the mean output (heads, d_v) of its heads."""
 
 
 @dataclass(frozen=True)
@@ -120,16 +117,7 @@ class Replay(ABC):
         choices: Array | None = None,
         means: Means | None = None,
     ) -> Array:
-        """The log-probabilities of tokens or labels at each place, under each change.
-
-        Args:
-            changes: one for each row.
-            choices: (places, k) ids of tokens or labels; by default `outcome`.
-            means: replace the outputs of heads that are off; by default zero does.
-
-        Returns:
-            float64 (changes, places, k).
-        """
+        """(changes, places, k) the log-probabilities of choices (places, k), or of the outcome."""
         ids = torch.as_tensor(self.outcome if choices is None else choices, device=self._device)
         found = []
         for part in self._batches(changes):
@@ -139,27 +127,15 @@ class Replay(ABC):
 
     @torch.no_grad()
     def best(self, count: int) -> tuple[Array, Array]:
-        """The most probable ids at each place, best first, and their log-probabilities.
-
-        Not for independent labels, which do not exclude each other.
-
-        Returns:
-            int64 and float64 (places, count), or fewer columns if the vocabulary is smaller.
-        """
+        """(places, count) the most probable ids, and their log-probabilities."""
         (scores,) = self._scores(self._logits([Change()], None))
         best = scores.topk(min(count, scores.size(-1)))
         return best.indices.cpu().numpy(), best.values.double().cpu().numpy()
 
     def along(self, places: Sequence[int], scales: Sequence[float]) -> tuple[Array, Array]:
-        """Log-probabilities and gradients where all source embeddings are scaled.
+        """(rows,) log-probabilities at places, and (rows, source) gradients × embeddings.
 
-        Args:
-            places: for each row the place of an outcome.
-            scales: for each row the factor of the embeddings, before positions are added.
-
-        Returns:
-            (rows,) the log-probability of that outcome, and (rows, source) its gradient by the
-            scaled embedding times the embedding, summed over the dimensions.
+        The embeddings of the source are scaled in each row, before positions are added.
         """
         self._scale = torch.tensor(scales, dtype=torch.float64, device=self._device)
         logits = self._logits([Change()] * len(places), None)
@@ -172,10 +148,7 @@ class Replay(ABC):
         return scores.detach().double().cpu().numpy(), products.detach().double().cpu().numpy()
 
     def head_gradients(self) -> Array:
-        """(heads,) the gradient of the summed log-probability of the outcomes by a factor.
-
-        The factor of 1 multiplies the output of the head.
-        """
+        """(heads,) the gradient of the summed log-probability of the outcomes by a factor."""
         keeps = []
         for switch in self._switches.values():
             switch.keep = torch.ones_like(switch.keep[:1]).requires_grad_()
@@ -342,15 +315,7 @@ def effects(
     means: Means | None = None,
     heads: Sequence[Head] | None = None,
 ) -> Effects:
-    """The effects of heads and words, in one batched replay.
-
-    Args:
-        replay: the sentence.
-        source_words: the positions of each word; by default each position is a word.
-        prefix_words: likewise of the decoder; by default each position but the start symbol.
-        choices: as for `Replay.log_probabilities`, like `means`.
-        heads: by default all.
-    """
+    """The effects of heads, and of words by their positions, in one batched replay."""
     if heads is None:
         heads = replay.heads
     if source_words is None:

@@ -2,26 +2,205 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+import torch
 from pydantic import BaseModel, FiniteFloat, ValidationError
+from torch import Tensor
 
-from clearhead.errors import ModelFolderError
+from clearhead.decoding.texts import translate_texts
+from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.errors import DataError, ModelFolderError, warn
+from clearhead.evaluation.scores import sentence_chrf
 from clearhead.folder.model_folder import ModelFolder
-from clearhead.inspect.faithfulness import GRID, RANDOM, Faithfulness, faithfulness
+from clearhead.inspect.faithfulness import measured_belief
 from clearhead.inspect.findings import FOLDER, STUDY, read_finding
 from clearhead.inspect.heads import Head
-from clearhead.inspect.importance import Importance, ratio_intervals
-from clearhead.inspect.measures import (
-    MEASURES,
-    integrated_gradients_with_error,
-    measures_for,
+from clearhead.inspect.importance import (
+    head_importance,
+    head_roles,
+    importance_rows,
+    ratio_intervals,
+    roles_by_name,
 )
-from clearhead.inspect.record import Array
-from clearhead.inspect.roles import named_roles
-from clearhead.inspect.subject import Subject
+from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.recording import ClassifierLike, TranslatorLike, is_translator
+from clearhead.inspect.subject import Counting, Subject, examples_of, pairs_of, uncounted
+from clearhead.inspect.view import Means, heads_of, mean_outputs, without_heads
+from clearhead.tokenizer import BOS
+
+_Example = TypeVar("_Example")
+
+
+def study_model(
+    model: TranslatorLike | ClassifierLike,
+    sample: Iterable[Any] | None = None,
+    sentences: int = 200,
+    scores: bool = False,
+    ablate_by: Literal["zero", "mean"] = "zero",
+    counting: Counting = uncounted,
+) -> tuple[dict[str, Any], Means]:
+    """Measure how much a model needs each head, what each does, and which measure to believe.
+
+    The loss is that of the references or of the true labels of the sample; all else is about what
+    the model itself gives.
+
+    Args:
+        model: a translator or classifier; it does not change.
+        sample: as `pairs_of` or `examples_of` gives it (default: validation data of the run).
+        sentences: that are studied at most, the first ones.
+        scores: whether to translate the sample without each head too, which takes minutes.
+        ablate_by: what replaces the output of a head, `zero` or its `mean` over the sample.
+        counting: shows progress.
+
+    Returns:
+        The study as data for JSON, and the mean outputs of the heads; see `findings`.
+    """
+    changes = None
+    if is_translator(model, "study"):
+        translator: Any = model
+        pairs, true = _short(
+            pairs_of(translator) if sample is None else sample,
+            sentences,
+            lambda pair: Subject.translation(translator, *pair),
+        )
+        sources = [source for source, _ in pairs]
+        with counting(len(sources), "translations") as show:
+            found = translator.translate(sources, progress=show)
+        own = [
+            Subject.translation(translator, source, best)
+            for source, (best, *_) in zip(sources, found, strict=True)
+        ]
+        means = mean_outputs(translator.model, _inputs(translator, pairs))
+        if scores:
+            by = means if ablate_by == "mean" else None
+            changes = _chrf_without(translator, pairs, by, counting)
+    else:
+        classifier: Any = model
+        examples, own = _short(
+            examples_of(classifier) if sample is None else sample,
+            sentences,
+            lambda each: Subject.classification(classifier, each.input),
+        )
+        true = [
+            Subject.classification(classifier, each.input, each.labels)
+            for each in examples
+            if each.labels or classifier.config.classifier.multi_label
+        ]
+        device = classifier.model.output.weight.device
+        rows = (classifier.encode(each.input)[0] for each in examples)
+        means = mean_outputs(
+            classifier.model, ((torch.as_tensor(row, device=device)[None],) for row in rows)
+        )
+    with counting(len(true), "sentences without each head") as show:
+        importance = head_importance(true, means if ablate_by == "mean" else None, show)
+    with counting(len(own), "sentences for the measures") as show:
+        belief = measured_belief(own, show)
+    return {
+        "sentences": len(true),
+        "loss": float(importance.loss.sum() / importance.outputs.sum()),
+        "ablate_by": ablate_by,
+        "importance": importance_rows(importance, changes),
+        "roles": roles_by_name(head_roles(own)),
+        "belief": belief,
+    }, means
+
+
+def _short(
+    sample: Iterable[_Example], count: int, subject_of: Callable[[_Example], Subject]
+) -> tuple[list[_Example], list[Subject]]:
+    """The first examples that are short enough to be recorded, with their subjects."""
+    kept, subjects, skipped = [], [], 0
+    for example in sample:
+        if len(kept) == count:
+            break
+        try:
+            subjects.append(subject_of(example))
+        except DataError:
+            skipped += 1
+        else:
+            kept.append(example)
+    if skipped:
+        warn(f"skipped {skipped:,} that are empty or too long to be recorded")
+    if not kept:
+        raise DataError("the sample has no sentence to study", todo="name another sample")
+    return kept, subjects
+
+
+def _inputs(
+    translator: TranslatorLike, pairs: Iterable[tuple[str, str]]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """What the model reads of each pair: the source, and the target after the start symbol."""
+    device = translator.model.output.weight.device
+    for source, target in pairs:
+        ids = translator.source_tokenizer.encode(source)
+        read = [BOS, *translator.target_tokenizer.encode(target)]
+        read = read[: translator.model.target_input.max_length]
+        yield torch.tensor([ids], device=device), torch.tensor([read], device=device)
+
+
+def _chrf_without(
+    translator: Any, pairs: Sequence[tuple[str, str]], means: Means | None, counting: Counting
+) -> dict[Head, list[float]]:
+    """For each head the change of chrF without it, and its 95 % interval by bootstrap."""
+    sources, references = zip(*pairs, strict=True)
+    heads = heads_of(translator.model)
+    tokenizers = translator.source_tokenizer, translator.target_tokenizer
+
+    def chrf(model: Any) -> np.ndarray:
+        engine = TorchEngine(model, scores=False)
+        found = translate_texts(engine, tokenizers, sources, translator.search)
+        return np.array(sentence_chrf([best.text for best, *_ in found], references))
+
+    complete, changes = chrf(translator.model), {}
+    with counting(len(heads), "heads") as show:
+        for number, head in enumerate(heads, start=1):
+            change = chrf(without_heads(translator.model, [head], means)) - complete
+            interval = ratio_intervals(change[None], np.ones(len(change)))[0]
+            changes[head] = interval.tolist()
+            show(number)
+    return changes
+
+
+def table(study: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of the tables of a study, for people."""
+    by = {"zero": "zero", "mean": "its mean output"}[study["ablate_by"]]
+    yield f"Heads: rise of the loss if {by} replaces each, {study['sentences']:,} sentences"
+    yield f"(loss {study['loss']:.4f}; nats per output, with 95 % intervals)"
+    yield ""
+    chrf = any(row["chrf"] for row in study["importance"])
+    heading = f"{'head':20} {'rise':>8}  {'interval':>18}  {'gradient':>8}"
+    yield heading + (f"  {'chrF':>6}  {'interval':>15}" if chrf else "") + "  attends to"
+    for row in study["importance"]:
+        mean, low, high = row["loss"]
+        line = f"{row['head']:20} {mean:8.4f}  {f'{low:.4f} to {high:.4f}':>18}"
+        line += f"  {row['gradient']:8.4f}"
+        if chrf:
+            change, worst, best = row["chrf"]
+            line += f"  {change:6.2f}  {f'{worst:.2f} to {best:.2f}':>15}"
+        roles = study["roles"].get(row["head"], [])
+        yield f"{line}  {', '.join(f'{role} {score:.2f}' for role, score in roles)}".rstrip()
+    belief = study["belief"]
+    yield ""
+    yield "Measures: fall of the probability without the words that rank first (high is good),"
+    yield "and what is missing with these words alone (low is good)"
+    yield ""
+    yield f"{'measure':22} {'without':>8}  {'interval':>16}  {'alone':>8}  {'interval':>16}"
+    for row in belief["rows"]:
+        lost, low, high = row["comprehensiveness"]
+        missing, least, most = row["sufficiency"]
+        yield (
+            f"{row['title']:22} {lost:8.3f}  {f'{low:.3f} to {high:.3f}':>16}"
+            f"  {missing:8.3f}  {f'{least:.3f} to {most:.3f}':>16}"
+        )
+    yield ""
+    error = belief["completeness_error"]
+    yield f"Integrated gradients miss the sum that they should have by {error:.3f} nats per output."
+    yield ""
+    yield belief["text"]
+
 
 Interval = tuple[FiniteFloat, FiniteFloat, FiniteFloat]
 """A mean, and the ends of its 95 % interval."""
@@ -61,11 +240,7 @@ class _Study(BaseModel):
 
 
 def read_study(found: ModelFolder) -> dict[str, Any] | None:
-    """What `clearhead study` found out about these weights; None if it has not studied them.
-
-    Raises:
-        ModelFolderError: the file is damaged.
-    """
+    """What `clearhead study` found out about these weights; None if it has not studied them."""
     tree = read_finding(found, STUDY)
     if tree is None:
         return None
@@ -79,128 +254,3 @@ def read_study(found: ModelFolder) -> dict[str, Any] | None:
             why=f"{'.'.join(map(str, first['loc']))}: {first['msg']}",
             todo=f"repeat it: clearhead study {found.path}",
         ) from None
-
-
-def importance_rows(
-    found: Importance, scores: Mapping[Head, Sequence[float]] | None = None
-) -> list[dict[str, Any]]:
-    """The importance of each head as data, the most important first.
-
-    Args:
-        found: the importance.
-        scores: for each head the change of chrF without it: mean, low, high; if measured.
-    """
-    rows = [
-        {
-            "head": str(head),
-            "loss": list(map(float, interval)),
-            "gradient": float(gradient),
-            "chrf": None if scores is None else list(map(float, scores[head])),
-        }
-        for head, interval, gradient in zip(
-            found.heads, found.intervals(), found.gradient, strict=True
-        )
-    ]
-    return sorted(rows, key=lambda row: -row["loss"][0])
-
-
-def roles_by_name(scores: Mapping[Head, Mapping[str, float]]) -> dict[str, list[list[Any]]]:
-    """The roles of the heads that have any, as data."""
-    named = {str(head): [list(each) for each in named_roles(x)] for head, x in scores.items()}
-    return {head: roles for head, roles in named.items() if roles}
-
-
-def belief(found: Faithfulness) -> dict[str, Any]:
-    """Which measures may be believed, as data: one sentence, a table, and the curves.
-
-    `believed` has the measure with the largest comprehensiveness, and then those that do not differ
-    from it: the 95 % interval of the difference, paired by sentence, contains 0. It is empty if
-    none is better than a random order. Exact removal is one of the measures, but not judged.
-    """
-    lost = dict(zip(found.measures, found.comprehensiveness, strict=True))
-    missing = dict(zip(found.measures, found.sufficiency, strict=True))
-    sentences = len(lost[RANDOM])
-    order = sorted(found.measures, key=lambda name: -lost[name].mean())
-    estimates = [name for name in order if name not in (RANDOM, "removal")]
-    good = [name for name in estimates if _interval(lost[name] - lost[RANDOM])[1] > 0]
-    believed = [
-        name for name in good if name == good[0] or _interval(lost[good[0]] - lost[name])[1] <= 0
-    ]
-    return {
-        "text": _sentence(lost, believed, [name for name in estimates if name not in good]),
-        "believed": believed,
-        "sentences": sentences,
-        "rows": [
-            {
-                "measure": name,
-                "title": title_of(name),
-                "comprehensiveness": _interval(lost[name]),
-                "sufficiency": _interval(missing[name]),
-            }
-            for name in order
-        ],
-        "grid": GRID.tolist(),
-        "curves": {
-            name: x.mean(axis=0).tolist()
-            for name, x in zip(found.measures, found.deletion, strict=True)
-        },
-    }
-
-
-def measured_belief(
-    subjects: Sequence[Subject], progress: Callable[[int], None] | None = None
-) -> dict[str, Any]:
-    """Test all measures by deletion; `belief` with the error of integrated gradients.
-
-    `completeness_error` is the mean distance between the sum of the integrated gradients of an
-    output and what they should sum to, in nats.
-
-    Args:
-        subjects: inputs with the outputs of the model.
-        progress: called with the number of inputs that are done.
-    """
-    errors: list[float] = []
-
-    def integrated_gradients(subject: Subject) -> Array:
-        found, error = integrated_gradients_with_error(subject)
-        errors.extend(np.abs(error))
-        return found
-
-    known = measures_for(subjects[0].model)
-    measures = {name: measure.compute for name, measure in known.items()}
-    measures["integrated_gradients"] = integrated_gradients
-    found = faithfulness(subjects, measures, progress=progress)
-    return belief(found) | {"completeness_error": float(np.mean(errors))}
-
-
-def title_of(name: str) -> str:
-    """The title of a measure, or of the random order."""
-    return "Random order" if name == RANDOM else MEASURES[name].title
-
-
-def _sentence(lost: Mapping[str, Array], believed: Sequence[str], poor: Sequence[str]) -> str:
-    """Which measures may be believed, and which are no better than chance."""
-    if not believed:
-        return (
-            "Believe none of these measures but exact removal: no other one ranks source words "
-            f"better than a random order over {len(lost[RANDOM])} sentences."
-        )
-    first, *equal = believed
-    fall, exact, chance = (float(lost[name].mean()) for name in (first, "removal", RANDOM))
-    text = (
-        f"Believe “{title_of(first)}”: deleting the source words that it ranks first lowers the "
-        f"probability of the output by {fall:.3f} on average ({exact:.3f} for exact removal, "
-        f"{chance:.3f} for a random order)."
-    )
-    if equal:
-        text += f" Not measurably worse: {_titles(equal)}."
-    return f"{text} No better than a random order: {_titles(poor)}." if poor else text
-
-
-def _titles(names: Sequence[str]) -> str:
-    return ", ".join(f"“{title_of(name)}”" for name in names)
-
-
-def _interval(values: Array) -> list[float]:
-    """Mean over sentences and its 95 % interval."""
-    return ratio_intervals(values[None], np.ones(len(values)))[0].tolist()

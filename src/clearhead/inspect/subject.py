@@ -1,18 +1,22 @@
-"""A model with one input and its output: what all measures and explanations start from."""
+"""A model with one input and its output, and samples of them: what all measures start from."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
 from clearhead.data.labels import Labels
+from clearhead.data.reading.labelled import Labelled
+from clearhead.data.reading.pairs import read_pairs
+from clearhead.data.reading.parts import DataPart, check_recorded, read_examples
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
-from clearhead.inspect.record import Array, Detail, Record
+from clearhead.inspect.record import Array, Record
 from clearhead.inspect.recording import (
     ClassifierLike,
     TranslatorLike,
@@ -82,11 +86,7 @@ class Subject:
     def translation(
         cls, translator: TranslatorLike, source: str, target: str | Hypothesis
     ) -> Subject:
-        """A source and its translation, or any other target.
-
-        Raises:
-            DataError: source or target are empty or too long.
-        """
+        """A source and its translation, or any other target."""
         source_ids = translator.source_tokenizer.encode(source)
         tokenizer = translator.target_tokenizer
         if isinstance(target, Hypothesis):
@@ -105,16 +105,8 @@ class Subject:
     ) -> Subject:
         """An input and what the classifier gives for it, or its correct labels.
 
-        Args:
-            classifier: does not change.
-            source: a text, or features.
-            labels: the correct labels; of a classifier that gives one label the first counts. If
-                labels are independent, each label of the classifier is an outcome then, or its
-                absence, so that the sum of the log-probabilities is that of all of them.
-
-        Raises:
-            DataError: the input is empty or too long.
-            ConfigError: the classifier has no labels.
+        If labels are independent, each label of the classifier is an outcome then, or its absence,
+        so that the sum of the log-probabilities is that of all of them.
         """
         if not classifier.labels:
             raise ConfigError(
@@ -179,7 +171,7 @@ class Subject:
         """The record, with the values of each head."""
         return self.recorded(frozenset({"values"}))
 
-    def recorded(self, keep: frozenset[Detail]) -> Record:
+    def recorded(self, keep: frozenset[str]) -> Record:
         """The record, with details."""
         if isinstance(self.model, EncoderDecoder):
             found = record_translation(self.model, self._source, self._target, keep)
@@ -189,10 +181,7 @@ class Subject:
 
     @property
     def pooled(self) -> Array:
-        """(length,) the share of each position in the pooled vector of a classifier.
-
-        That of attention pooling is learned. Maximum pooling counts as the mean.
-        """
+        """(length,) the share of each position in the pooled vector; a maximum counts as a mean."""
         assert isinstance(self.model, EncoderClassifier)
         length, shares = len(self.record.memory), []
         for pooling in self.model.pooling.poolings:
@@ -206,13 +195,53 @@ class Subject:
 
 
 def _special(ids: Any) -> tuple[int, ...]:
-    """The positions of padding and of start and end symbols; none in features.
-
-    Args:
-        ids: (length,), or (length, 1 + n-grams) whose first column has the words.
-    """
+    """The positions of padding and of start and end symbols; none in features."""
     found = np.asarray(ids)
     if found.dtype.kind == "f":
         return ()
     words = found if found.ndim == 1 else found[:, 0]
     return tuple(np.flatnonzero(np.isin(words, (PAD, BOS, EOS))).tolist())
+
+
+Counting = Callable[[int, str], AbstractContextManager[Callable[[int], None]]]
+"""Shows progress: from the number of things and their name to a function of how many are done."""
+
+
+def uncounted(total: int, what: str) -> AbstractContextManager[Callable[[int], None]]:
+    """Show no progress."""
+    return nullcontext(lambda done: None)
+
+
+def pairs_of(
+    translator: TranslatorLike, files: Sequence[str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """The pairs with words on both sides of files (default: of the validation data of the run)."""
+    files = _sample_files(translator, files, "--source FILE --reference FILE")
+    pairs = read_pairs(files, "validation")
+    return ((p.source, p.target) for p in pairs if not (is_blank(p.source) or is_blank(p.target)))
+
+
+def examples_of(
+    classifier: ClassifierLike, files: Sequence[str] | None = None
+) -> Iterator[Labelled[Any]]:
+    """The examples that are not empty of files (default: of the validation data of the run)."""
+    Labels(classifier.labels).check_any(classifier.folder.path)
+    files = _sample_files(classifier, files, "--data FILE")
+    examples = (
+        each for file in files for each in read_examples(file, classifier.config, classifier.labels)
+    )
+    return (e for e in examples if not (isinstance(e.input, str) and is_blank(e.input)))
+
+
+def _sample_files(
+    model: TranslatorLike | ClassifierLike, files: Sequence[str] | None, options: str
+) -> Sequence[str]:
+    if files is not None:
+        return files
+    files = model.config.data.validation
+    if not files:
+        raise ConfigError(
+            "the run has no validation data to study", todo=f"name a sample: {options}"
+        )
+    check_recorded(model.folder.path, DataPart("validation", files))
+    return files

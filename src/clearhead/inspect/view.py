@@ -1,21 +1,34 @@
-"""A second view of a model: modules of its own with the same weights, and its attentions by name.
+"""Second views of a model: modules of its own with the same weights, to watch or to change.
 
-Hooks, other attention functions and changed parameters of the view do not affect the model, whose
-fast attention keeps no weights.
+Hooks, other attention functions and changed parameters of a view do not affect the model, whose
+fast attention keeps no weights. A view without some heads runs at full speed: a head is off if its
+rows of W^O are zero. Its mean output over a sample may replace it: W^O of the mean is then added to
+the bias.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.folder.model_folder import ModelFolder
+from clearhead.inspect.findings import read_means
 from clearhead.inspect.heads import Head
-from clearhead.model.attention import MultiHeadAttention
+from clearhead.model.attention import Mask, MultiHeadAttention, attention
+from clearhead.model.dropout import Dropout
 from clearhead.model.layers import DecoderLayer, EncoderLayer
 
+Means = Mapping[str, Tensor]
+"""For each attention by name the mean output (heads, d_v) of its heads."""
+
 _Model = TypeVar("_Model", bound=nn.Module)
+_Layer = TypeVar("_Layer", EncoderLayer, DecoderLayer)
 
 
 def second_view(model: _Model) -> _Model:
@@ -24,14 +37,17 @@ def second_view(model: _Model) -> _Model:
     return copy.deepcopy(model, shared).eval()
 
 
+def layers_of(model: nn.Module, kind: type[_Layer]) -> list[_Layer]:
+    """The encoder layers or the decoder layers of a model, from the first one on."""
+    return [layer for layer in model.modules() if isinstance(layer, kind)]
+
+
 def attentions_of(model: nn.Module) -> dict[str, MultiHeadAttention]:
     """The attentions of a model by name, e.g. `encoder.1.self`, from the first encoder layer on."""
     found: dict[str, MultiHeadAttention] = {}
-    encoder = [layer for layer in model.modules() if isinstance(layer, EncoderLayer)]
-    decoder = [layer for layer in model.modules() if isinstance(layer, DecoderLayer)]
-    for number, layer in enumerate(encoder, start=1):
+    for number, layer in enumerate(layers_of(model, EncoderLayer), start=1):
         found[f"encoder.{number}.self"] = layer.self_attention
-    for number, layer in enumerate(decoder, start=1):
+    for number, layer in enumerate(layers_of(model, DecoderLayer), start=1):
         found[f"decoder.{number}.self"] = layer.self_attention
         found[f"decoder.{number}.cross"] = layer.cross_attention
     return found
@@ -44,3 +60,72 @@ def heads_of(model: nn.Module) -> tuple[Head, ...]:
         for name, attention in attentions_of(model).items()
         for number in range(1, attention.n_heads + 1)
     )
+
+
+@torch.no_grad()
+def without_heads(model: _Model, heads: Iterable[Head], means: Means | None = None) -> _Model:
+    """A view with these heads switched off: their means, or else zero, replace their outputs."""
+    view = second_view(model)
+    numbers: dict[str, list[int]] = {}
+    for head in heads:
+        numbers.setdefault(head.attention, []).append(head.number - 1)
+    found = attentions_of(view)
+    for name, off in numbers.items():
+        output = found[name].output
+        weight = output.weight.clone()
+        by_head = weight.unflatten(1, (found[name].n_heads, -1))  # (d_model, heads, d_v)
+        if means is not None:
+            mean = means[name][off].to(weight)
+            added = torch.einsum("dhv,hv->d", by_head[:, off], mean)
+            output.bias = nn.Parameter(added if output.bias is None else output.bias + added)
+        by_head[:, off] = 0
+        output.weight = nn.Parameter(weight)
+    return view
+
+
+def replacements(ablate_by: str, model: nn.Module, folder: ModelFolder) -> Means | None:
+    """The means that `clearhead study` kept for `mean`, or None for `zero`."""
+    if ablate_by not in ("zero", "mean"):
+        raise ConfigError(
+            f"ablate_by = {ablate_by!r} is no replacement for a head", todo="choose zero or mean"
+        )
+    if ablate_by == "zero":
+        return None
+    means = read_means(folder)
+    if not all(
+        name in means
+        and means[name].shape == (found.n_heads, found.widths[2] // found.n_heads)
+        and bool(means[name].isfinite().all())
+        for name, found in attentions_of(model).items()
+    ):
+        raise ModelFolderError(
+            "the mean outputs of the heads are not those of this model",
+            where=folder.path,
+            todo=f"compute them: clearhead study {folder.path}",
+        )
+    return means
+
+
+@torch.no_grad()
+def mean_outputs(model: nn.Module, inputs: Iterable[Sequence[Tensor]]) -> Means:
+    """The means over all positions of inputs: the arguments of the model, batches of one each."""
+    view: Any = second_view(model)
+    sums: dict[str, Tensor] = {}
+    counts: Counter[str] = Counter()
+
+    def watch(name: str, watched: MultiHeadAttention) -> None:
+        def attend(
+            queries: Tensor, keys: Tensor, values: Tensor, mask: Mask | None, dropout: Dropout
+        ) -> Tensor:
+            context = attention(queries, keys, values, mask, dropout)
+            sums[name] = sums.get(name, 0) + context.sum(dim=(0, 2), dtype=torch.float64)
+            counts[name] += context.size(2)
+            return context
+
+        watched.attend = attend
+
+    for name, found in attentions_of(view).items():
+        watch(name, found)
+    for each in inputs:
+        view(*each)
+    return {name: total / counts[name] for name, total in sums.items()}

@@ -26,12 +26,7 @@ class Word(NamedTuple):
 
 
 def words_of(pieces: Sequence[str], special: Collection[int] = ()) -> list[Word]:
-    """The words of a sequence of pieces.
-
-    Args:
-        pieces: without any marks each one is a word.
-        special: positions of symbols such as `</s>`, which are in no word and end one.
-    """
+    """The words of a sequence of pieces."""
     marked = any(piece[:1] in START for piece in pieces if piece)
     groups: list[list[int]] = []
     open_word = False

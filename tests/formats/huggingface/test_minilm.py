@@ -81,7 +81,7 @@ def test_a_run_that_starts_from_it_trains_classifies_and_is_exported(
     classifier = api.load_classifier("run")
     texts = ["Who painted the chapel?", "Close the window at once."]
     assert [found[0].label for found in classifier.classify(texts)] == ["question", "order"]
-    assert run("figures", "run", "--input", texts[0], "-o", "figures")[0] == 0
+    assert run("figures", "run", texts[0], "-o", "figures")[0] == 0
     # Not in this process: PyTorch cannot convert functions whose shapes are checked.
     command = [sys.executable, "-m", "clearhead", "export", "run", "--format", "onnx"]
     assert subprocess.run(command, check=False).returncode == 0

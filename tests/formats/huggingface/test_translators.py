@@ -169,7 +169,7 @@ def test_the_record_of_its_translation_has_the_attention_of_transformers(
 def test_its_figures_show_the_translation_that_it_gives(imported: Path, tmp_path: Path) -> None:
     text = TEXTS[0]
     folder = tmp_path / "pictures"
-    words = ("--input", text, "--format", "svg", "-o", str(folder))
+    words = (text, "--format", "svg", "-o", str(folder))
     code, out, err = run("figures", str(imported), *words)
     assert code == 0, err
     translator = api.load_translator(imported)

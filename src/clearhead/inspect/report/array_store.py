@@ -38,13 +38,7 @@ class ArrayStore:
         self._open = bytearray()
 
     def add(self, array: Array, kind: Kind) -> Reference:
-        """Store an array, and return the reference to it.
-
-        `float16` and `float32` limit values to their range; a value that is not finite is an error.
-
-        Raises:
-            ValueError: a value is not finite, or a weight is not in 0…1.
-        """
+        """Store an array, and return the reference to it."""
         content = encoded(array, kind)
         reference: Reference = {"shape": list(array.shape), "kind": kind}
         if content.nbytes > FULL and content.ndim > 1:
@@ -66,11 +60,7 @@ class ArrayStore:
 
 
 def encoded(array: Array, kind: Kind) -> Array:
-    """The array in the type in which it is stored, little-endian.
-
-    Raises:
-        ValueError: a value is not finite, or a weight is not in 0…1.
-    """
+    """The array in the type in which it is stored, little-endian."""
     if not np.isfinite(array).all():
         raise ValueError("an array of the report has a value that is not finite")
     if kind == "weight8":

@@ -18,7 +18,7 @@ from clearhead.inspect.explanation import (
     word_effects,
 )
 from clearhead.inspect.measures import MEASURES, measures_for
-from clearhead.inspect.record import Array, Detail, Record
+from clearhead.inspect.record import Array, Record
 from clearhead.inspect.replay import Effects, Means
 from clearhead.inspect.report.array_store import ArrayStore
 from clearhead.inspect.subject import Subject
@@ -43,7 +43,7 @@ SHOWN = (
 )
 """The measures of a report, best known first; integrated gradients take too long."""
 
-WALK: frozenset[Detail] = frozenset(
+WALK: frozenset[str] = frozenset(
     {
         *("embeddings", "positions", "convolutions", "queries", "keys", "values", "scores"),
         *("head_outputs", "residuals", "norms", "hidden_units"),
@@ -85,15 +85,7 @@ class Contents:
         study: Mapping[str, Any] | None = None,
         means: Means | None = None,
     ) -> int:
-        """Describe a model; returns its number.
-
-        Args:
-            name: of its folder.
-            config: of its training.
-            model: itself.
-            study: what `clearhead study` found out about it.
-            means: replace the output of a head that is switched off; by default zero does.
-        """
+        """Describe a model; returns its number."""
         self._means.append(means)
         translates = isinstance(model, EncoderDecoder)
         layer: Any = model.encoder.layers[0]
@@ -144,17 +136,7 @@ class Contents:
         tokenizer: Tokenizer,
         beam: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add a source with its translation.
-
-        Args:
-            model: the number of the model.
-            sentence: the number of the source; the same for all models.
-            subject: the source and its translation.
-            text: the source.
-            hypothesis: the translation, with its text.
-            tokenizer: of the target.
-            beam: the tree of its search; see `beam_tree`.
-        """
+        """Add a source with its translation."""
         item = self._item(model, sentence, subject, text, tokenizer.pieces)
         item["target"] = _side(hypothesis.text, subject.target_pieces, subject.target_words)
         item["score"]["normalised"] = _finite(hypothesis.normalised_score)
@@ -171,14 +153,7 @@ class Contents:
         labels: Sequence[tuple[str, float]],
         names: Sequence[str],
     ) -> None:
-        """Add an input with its labels.
-
-        Args:
-            model: as in `add_translation`, like `sentence` and `subject`.
-            text: the input, or the name of the sequence of features.
-            labels: with their calibrated probabilities, best first.
-            names: all labels, in the order of the logits.
-        """
+        """Add an input with its labels."""
         item = self._item(model, sentence, subject, text, lambda ids: [names[i] for i in ids])
         item["labels"] = [{"label": label, "probability": p} for label, p in labels]
         if subject.record.pooling_weights is not None:

@@ -30,15 +30,9 @@ IN_JSON = {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026"}
 
 
 def page(report: Mapping[str, Any], blobs: Sequence[bytes]) -> str:
-    """The HTML of a report.
+    """The HTML of a report, in the format that `docs/reference/report-format.md` describes.
 
-    Args:
-        report: the data, in the format that `docs/reference/report-format.md` describes. All of its
-            texts may come from strangers: the page shows them as text.
-        blobs: those of an `ArrayStore`.
-
-    Raises:
-        ValueError: a number in the data is not finite.
+    All of its texts may come from strangers: the page shows them as text.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -66,11 +60,7 @@ def joined_modules() -> str:
 
 
 def embedded_json(value: object) -> str:
-    """JSON in ASCII that is safe inside a `script` element.
-
-    Raises:
-        ValueError: a number is not finite.
-    """
+    """JSON in ASCII that is safe inside a `script` element."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return re.sub("[<>&]", lambda found: IN_JSON[found[0]], text)
 

@@ -12,12 +12,12 @@ from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
 from clearhead.folder.files import write_bytes
-from clearhead.inspect.ablation import replacements
 from clearhead.inspect.recording import is_translator
 from clearhead.inspect.report.contents import Contents, beam_tree
 from clearhead.inspect.report.page import page
 from clearhead.inspect.study import read_study
 from clearhead.inspect.subject import Subject
+from clearhead.inspect.view import replacements
 from clearhead.tokenizer.normal_form import is_blank
 
 

@@ -1,46 +1,70 @@
-"""Pictures of an input show the values and tokens of its record, and are legible at any length."""
+"""Pictures show the values of records, studies and logs, and are legible at any length."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+from xml.etree import ElementTree
 
+import matplotlib
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib import pyplot
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from clearhead.errors import DataError
+from clearhead.errors import ConfigError, DataError
+from clearhead.inspect import drawing
+from clearhead.inspect.attention_watch import small
 from clearhead.inspect.drawing import (
-    DARK,
-    LIGHT,
+    AMOUNT,
+    CHANGE,
+    FAINT,
+    FORMATS,
+    INK,
+    LINES,
     LONGEST_LABEL,
-    THEMES,
-    Theme,
+    MARK,
+    MASKED,
     fixed_settings,
     label_text,
     save,
+    write_figures,
 )
-from clearhead.inspect.figures import (
+from clearhead.inspect.heads import Head
+from clearhead.inspect.pictures import (
     CLIPPED,
+    MOMENTS,
+    RunLog,
     alignment_figure,
     attention_figure,
     confusion_figure,
-    figures_of,
+    faithfulness_figure,
     head_effects_figure,
     heads_figure,
+    importance_figure,
     layer_figure,
+    learning_figure,
+    pictures_of_record,
+    read_log,
     stack_figure,
+    strip_figure,
     word_effects_figure,
 )
-from clearhead.inspect.heads import Head
+from clearhead.inspect.record import Record
+from clearhead.inspect.report.page import FOLDER
 from made_records import SOURCE, TARGET, draw_all, made_record, words
 from pictures import assert_legible, contrast, drawn, heading, mesh, names, panels, title_of
 
@@ -121,12 +145,8 @@ def test_masked_positions_are_left_blank() -> None:
     np.testing.assert_array_equal(drawn(axes).mask, ahead)
     np.testing.assert_array_equal(drawn(axes).filled(0), record.decoder_attentions[0, 1])
     assert len(axes.texts) == 10
+    assert to_rgb(MASKED) == pytest.approx(mesh(axes).to_rgba(drawn(axes))[0, 3, :3])
     assert names(axes.get_xticklabels()) == names(axes.get_yticklabels()) == TARGET
-
-
-def test_a_weight_of_zero_differs_from_a_masked_one() -> None:
-    for theme in THEMES.values():
-        assert np.abs(np.subtract(to_rgb(theme.amount[0]), to_rgb(theme.paper))).max() > 0.02
 
 
 @pytest.mark.slow
@@ -229,58 +249,46 @@ def test_a_confusion_shows_numbers_coloured_by_their_share_of_the_true_label() -
     assert [int(text.get_text()) for text in axes.texts] == confusion.flatten().tolist()
     assert (axes.get_ylabel(), axes.get_xlabel()) == ("true label", "predicted label")
     assert names(axes.get_yticklabels()) == ("DESC", "ABBR", "never seen")
-    with pytest.raises(ValueError, match="2 labels"):
-        confusion_figure(confusion, ["DESC", "ABBR"])
 
 
 def effects(outputs: int, inputs: int) -> np.ndarray:
     return np.random.default_rng(1).normal(size=(outputs, inputs))
 
 
-PICTURES: dict[str, Callable[[Sequence[str], Theme], Figure]] = {
+PICTURES: dict[str, Callable[[Sequence[str]], Figure]] = {
     **{
-        name: lambda tokens, theme, kind=name: heads_figure(
-            made_record(tokens, tokens, layers=4, heads=4), kind, theme
+        name: lambda tokens, kind=name: heads_figure(
+            made_record(tokens, tokens, layers=4, heads=4), kind
         )
         for name in ("encoder", "decoder", "cross")
     },
-    "many heads": lambda tokens, theme: heads_figure(
-        made_record(tokens, (), layers=6, heads=8), "encoder", theme
+    "many heads": lambda tokens: heads_figure(
+        made_record(tokens, (), layers=6, heads=8), "encoder"
     ),
-    "one": lambda tokens, theme: attention_figure(
-        made_record(tokens, tokens, layers=1), "decoder", 0, 0, theme
+    "one": lambda tokens: attention_figure(made_record(tokens, tokens, layers=1), "decoder", 0, 0),
+    "layer": lambda tokens: layer_figure(
+        made_record(tokens, tokens, layers=1, d_model=64), 0, "decoder"
     ),
-    "layer": lambda tokens, theme: layer_figure(
-        made_record(tokens, tokens, layers=1, d_model=64), 0, "decoder", theme
+    "stack": lambda tokens: stack_figure(made_record(tokens, (), layers=6, d_model=64), "encoder"),
+    "alignment": lambda tokens: alignment_figure(
+        effects(len(tokens), len(tokens)), enumerate(range(len(tokens))), tokens, tokens, "x"
     ),
-    "stack": lambda tokens, theme: stack_figure(
-        made_record(tokens, (), layers=6, d_model=64), "encoder", theme
+    "words": lambda tokens: word_effects_figure(
+        effects(len(tokens), len(tokens)), tokens, tokens, "word"
     ),
-    "alignment": lambda tokens, theme: alignment_figure(
-        effects(len(tokens), len(tokens)), enumerate(range(len(tokens))), tokens, tokens, "x", theme
-    ),
-    "words": lambda tokens, theme: word_effects_figure(
-        effects(len(tokens), len(tokens)), tokens, tokens, "word", theme
-    ),
-    "few heads": lambda tokens, theme: head_effects_figure(
-        HEADS[:2], effects(2, len(tokens)), tokens, theme
-    ),
-    "heads": lambda tokens, theme: head_effects_figure(
-        HEADS, effects(len(HEADS), len(tokens)), tokens, theme
-    ),
+    "few heads": lambda tokens: head_effects_figure(HEADS[:2], effects(2, len(tokens)), tokens),
+    "heads": lambda tokens: head_effects_figure(HEADS, effects(len(HEADS), len(tokens)), tokens),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", THEMES.values(), ids=lambda theme: theme.name)
-@pytest.mark.parametrize("count", [4, 60])
+@pytest.mark.parametrize("count", [1, 4, 60])
 @pytest.mark.parametrize("name", PICTURES)
-def test_pictures_are_legible_and_have_no_empty_area(name: str, count: int, theme: Theme) -> None:
-    figure = PICTURES[name](words(count), theme)
+def test_pictures_are_legible_and_have_no_empty_area(name: str, count: int) -> None:
+    figure = PICTURES[name](words(count))
     assert_legible(figure)
-    assert figure.get_facecolor()[:3] == to_rgb(theme.paper)
     texts = [*figure.texts, figure.axes[0].xaxis.label, figure.axes[0].yaxis.label]
-    assert {text.get_color() for text in texts} == {theme.ink}
+    assert {text.get_color() for text in texts} == {INK}
     title = figure.texts[0].get_window_extent()
     assert title.x1 <= figure.bbox.x1
     # The colour bar is hardly longer than the panels beside it with their names.
@@ -320,7 +328,7 @@ def test_tokens_of_any_script_are_drawn_without_a_warning(tmp_path: Path) -> Non
     figure = attention_figure(record)
     (axes,) = panels(figure)
     assert names(axes.get_xticklabels()) == tuple(label_text(name) for name in ODD)
-    paths = draw_all(record, tmp_path, ("png", "svg", "pdf"), DARK)
+    paths = draw_all(record, tmp_path, FORMATS)
     assert all(path.stat().st_size for path in paths)
     for number, name in enumerate(ODD[:10]):  # as a label, a title and a note
         confusion_figure(np.array([[number]]), [name])
@@ -348,29 +356,31 @@ def test_all_heads_and_all_layers_are_drawn_into_whole_files(tmp_path: Path) -> 
 
 
 def test_every_layer_and_head_has_a_picture_with_its_name() -> None:
-    found = [name for name, _ in figures_of(made_record(layers=2, heads=2))]
+    found = list(pictures_of_record(made_record(layers=2, heads=2)))
     assert found[5:9] == ["encoder.1", "encoder.2", "decoder.1", "decoder.2"]
     assert found[9:12] == ["encoder.1.self", "encoder.1.self.1", "encoder.1.self.2"]
     assert found[-1] == "decoder.2.cross.2"
     record = made_record(layers=2, heads=2)
-    figure = dict(figures_of(record))["decoder.2.cross.1"]()
+    figure = pictures_of_record(record)["decoder.2.cross.1"]()
     assert isinstance(figure, Figure)
     (axes,) = panels(figure)
     np.testing.assert_array_equal(drawn(axes), record.cross_attentions[1, 0])
-    classifier = [name for name, _ in figures_of(made_record(target=()))]
+    classifier = list(pictures_of_record(made_record(target=())))
     assert not any(name.startswith(("decoder", "cross")) for name in classifier)
 
 
 @pytest.mark.parametrize("layer", [2, -3])
 def test_a_layer_or_head_that_is_not_there_is_named(layer: int) -> None:
     record = made_record(heads=2)
-    with pytest.raises(DataError, match=f"no layer {layer}"):
-        attention_figure(record, "cross", layer)
-    with pytest.raises(DataError, match=f"no encoder layer {layer}"):
-        layer_figure(record, layer)
-    with pytest.raises(DataError, match=f"no head {layer}"):
-        attention_figure(record, "decoder", 0, layer)
-    with pytest.raises(DataError, match="classifier has no decoder"):
+    for draw in (
+        partial(attention_figure, record, "cross", layer),
+        partial(layer_figure, record, layer),
+        partial(attention_figure, record, "decoder", 0, layer),
+    ):
+        with pytest.raises(DataError) as caught:
+            draw()
+        assert str(layer) in caught.value.what
+    with pytest.raises(DataError):
         heads_figure(made_record(target=()), "decoder")
 
 
@@ -378,12 +388,6 @@ def test_panels_are_side_by_side() -> None:
     axes = panels(layer_figure(made_record(), 0))[:3]
     assert len({round(one.get_position().y1, 9) for one in axes}) == 1
     assert all(a.get_position().x1 < b.get_position().x0 for a, b in pairwise(axes))
-
-
-@pytest.mark.slow
-def test_pictures_of_one_token_are_legible() -> None:
-    for draw in PICTURES.values():
-        assert_legible(draw(words(1), LIGHT))
 
 
 @given(st.text())
@@ -395,12 +399,248 @@ def test_a_label_is_short_and_printable(name: str) -> None:
         assert text == name
 
 
-def test_themes_have_legible_text_and_lines() -> None:
-    for theme in (LIGHT, DARK):
-        assert contrast(theme.ink, theme.paper) > 7
-        assert all(
-            contrast(line, theme.paper) > 3 for line in (*theme.lines, theme.faint, theme.mark)
-        )
-        # Shades differ in lightness, so that they differ for colour-blind readers and in print.
-        steps = [contrast(one, theme.paper) for one in theme.amount]
-        assert all(b > 1.25 * a for a, b in pairwise(steps))
+def test_colours_are_legible_and_those_of_the_page() -> None:
+    assert contrast(INK, "white") > 7
+    assert all(contrast(line, "white") > 3 for line in (*LINES, FAINT, MARK))
+    # Shades differ in lightness, so that they differ for colour-blind readers and in print.
+    steps = [contrast(one, "white") for one in AMOUNT]
+    assert all(b > 1.25 * a for a, b in pairwise(steps))
+    page = (FOLDER / "colours.js").read_text()
+    for shades in (AMOUNT, CHANGE):
+        parts = [tuple(round(255 * x) for x in to_rgb(shade)) for shade in shades]
+        listed = [f"[{red}, {green}, {blue}]" for red, green, blue in parts]
+        assert re.search(r",\s*".join(map(re.escape, listed)), page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "tokens"), [(1, 4), (3, 4), (20, 60)])
+def test_a_strip_has_steps_across_and_layers_down(tmp_path: Path, count: int, tokens: int) -> None:
+    files = []
+    for number in range(1, count + 1):
+        record = made_record(words(tokens), ())
+        layers = [
+            dataclasses.replace(layer, attention=layer.attention ** (1 + number))
+            for layer in record.encoder
+        ]
+        files.append((100 * number, tmp_path / f"step-{100 * number}-1.npz"))
+        small(dataclasses.replace(record, encoder=tuple(layers))).save(files[-1][1])
+    figure = strip_figure(files)
+    assert_legible(figure)
+    axes = panels(figure)
+    columns = min(count, MOMENTS)
+    assert len(axes) == 2 * columns
+    titles = [heading(one).get_text() for one in axes[:columns]]
+    assert titles[0] == "step 100"
+    assert titles[-1] == f"step {100 * count:,}"
+    expected = Record.load(files[-1][1]).encoder_attentions.astype(float).mean(axis=1)
+    for layer in (0, 1):
+        np.testing.assert_array_equal(drawn(axes[columns * (layer + 1) - 1]), expected[layer])
+    assert len({mesh(one).get_clim() for one in axes}) == 1
+
+
+def points(line: Line2D) -> list[tuple[Any, Any]]:
+    """The points of a line."""
+    xs, ys = (np.asarray(each) for each in line.get_data())
+    return list(zip(xs, ys, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heads", [3, 48, 144])
+@pytest.mark.parametrize("chrf", [False, True])
+def test_importance_has_a_row_for_each_head_with_its_interval(heads: int, chrf: bool) -> None:
+    kinds = ("encoder.{}.self.{}", "decoder.{}.self.{}", "decoder.{}.cross.{}")
+    given: list[dict[str, Any]] = []
+    for number in range(heads):
+        mean = (heads - number) / heads / 10
+        interval = [mean, mean - 0.01, mean + 0.02]
+        name = kinds[number % 3].format(number // 12 + 1, number % 12 // 3 + 1)
+        row = {"head": name, "loss": interval, "gradient": mean / 3}
+        given.append(row | {"chrf": interval if chrf else None})
+    figure = importance_figure(given)
+    assert_legible(figure)
+    assert len(figure.axes) == 2 + chrf
+    axes = figure.axes[0]
+    assert names(axes.get_yticklabels()) == tuple(row["head"] for row in given)
+    assert axes.yaxis_inverted()
+    dots = {y: x for line in axes.lines for x, y in points(line)}
+    assert [dots[y] for y in range(heads)] == [row["loss"][0] for row in given]
+    ends = {}
+    for lines in axes.collections:
+        assert isinstance(lines, LineCollection)
+        for (low, y), (high, _) in lines.get_segments():
+            ends[int(y)] = (low, high)
+    assert [ends[y] for y in range(heads)] == [tuple(row["loss"][1:]) for row in given]
+
+
+@pytest.mark.slow
+def test_faithfulness_has_a_curve_and_two_numbers_for_each_measure() -> None:
+    keys = ["removal", *(f"measure_{n}" for n in range(1, 8)), "random"]
+    given: dict[str, Any] = {
+        "text": "Believe “Measure 1”: deleting the words that it ranks first lowers the "
+        "probability of the output by 0.797 on average (0.813 for exact removal).",
+        "believed": ["measure_1"],
+        "rows": [
+            {
+                "measure": key,
+                "title": key.replace("_", " of all the layers "),
+                "comprehensiveness": [0.8 - n / 50, 0.78 - n / 50, 0.82 - n / 50],
+                "sufficiency": [0.6 + n / 50, 0.58 + n / 50, 0.62 + n / 50],
+            }
+            for n, key in enumerate(keys)
+        ],
+        "grid": np.linspace(0, 1, 11).tolist(),
+        "curves": {key: np.linspace(0.9, 0.01 * n, 11).tolist() for n, key in enumerate(keys)},
+    }
+    figure = faithfulness_figure(given)
+    assert_legible(figure)
+    curves, lost, missing = figure.axes
+    found = [list(np.asarray(line.get_ydata())) for line in curves.lines]
+    assert found == list(given["curves"].values())
+    assert len({(line.get_color(), line.get_marker()) for line in curves.lines}) == len(found)
+    assert names(lost.get_yticklabels()) == tuple(row["title"] for row in given["rows"])
+    for axes, key in ((lost, "comprehensiveness"), (missing, "sufficiency")):
+        dots = [np.asarray(line.get_xdata())[0] for line in axes.lines]
+        assert dots == [row[key][0] for row in given["rows"]]
+        # A row has the colour and the marker of its curve.
+        assert [x.get_color() for x in axes.lines] == [x.get_color() for x in curves.lines]
+    assert given["text"] in figure.texts[1].get_text().replace("\n", " ")
+
+
+def log_file(path: Path, events: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps({"time": 0.0, **event}) + "\n" for event in events))
+    return path
+
+
+def started(step: int) -> dict[str, Any]:
+    return {"event": "RunStarted", "step": step}
+
+
+def progress(step: int, loss: float | None) -> dict[str, Any]:
+    return {"event": "Progress", "step": step, "loss": loss, "learning_rate": step / 1e5}
+
+
+def validated(step: int, bleu: float, best: int, weights: str = "current") -> dict[str, Any]:
+    scores = {"loss": 1 / step, "bleu": bleu}
+    return {
+        **{"event": "Validated", "step": step, "scores": scores, "measure": "bleu"},
+        **{"best_step": best, "weights": weights},
+    }
+
+
+def test_steps_that_a_run_makes_again_count_once(tmp_path: Path) -> None:
+    events = [
+        *(started(0), progress(10, 5.0), validated(10, 1.0, 10), progress(20, 4.0)),
+        *(validated(20, 9.0, 20), started(10), progress(15, None), progress(20, 3.0)),
+        *(validated(20, 2.0, 20), progress(30, 9.0)),
+        *({"event": "WentBack", "step": 20, "from_step": 30}, progress(25, 2.0)),
+        *(validated(25, 7.0, 25, "average"), {"event": "Note", "text": "x"}),
+    ]
+    path = log_file(tmp_path / "log.jsonl", events)
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"event": "Note", "text": "a\u2028b\x85c"}\n')
+        file.write('{"event": "Progress", "st')  # is being written
+    found = read_log(path)
+    assert found.loss == [(10, 5.0), (20, 3.0), (25, 2.0)]
+    assert found.scores["bleu"] == [(10, 1.0), (20, 2.0)]
+    assert (found.measure, found.best_step) == ("bleu", 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("validations", [0, 1, 30])
+def test_learning_curves_have_the_numbers_of_the_log(validations: int) -> None:
+    log = RunLog(measure="bleu", best_step=100 * validations)
+    log.loss = [(step, 8 / (1 + step / 100)) for step in range(2, 3200, 7)]
+    log.rate = [(step, step / 1e6) for step, _ in log.loss]
+    for number in range(1, validations + 1):
+        log.scores.setdefault("loss", []).append((100 * number, 5 / number))
+        log.scores.setdefault("bleu", []).append((100 * number, 1.5 * number))
+    figure = learning_figure(log)
+    assert_legible(figure)
+    assert len(figure.axes) == (3 if validations else 2)
+    losses = figure.axes[0].lines
+    assert points(losses[0]) == log.loss
+    assert points(figure.axes[-1].lines[0]) == log.rate
+    if validations:
+        assert points(losses[1]) == log.scores["loss"]
+        curve, star = figure.axes[1].lines
+        assert points(curve) == log.scores["bleu"]
+        assert np.asarray(star.get_xdata())[0] == log.best_step
+
+
+def test_a_log_that_is_empty_or_damaged_is_named(tmp_path: Path) -> None:
+    path = log_file(tmp_path / "log.jsonl", [])
+    with pytest.raises(DataError):
+        learning_figure(read_log(path))
+    for content in (
+        "{\n",
+        '{"event": "Progress"}\n',
+        "[]\n",
+        '{"event": "Progress", "step": "x"}\n',
+    ):
+        path.write_text(content)
+        with pytest.raises(DataError) as caught:
+            read_log(path)
+        assert str(caught.value.where) == str(path)
+    with pytest.raises(DataError):
+        read_log(tmp_path / "missing")
+
+
+@pytest.mark.slow
+def test_text_stays_text_in_an_svg_file(tmp_path: Path) -> None:
+    record = made_record(("$x^2$", "▁猫は", "&lt;<b>", "a\nb", "\x01\x7f\x85", "\ud800"), ())
+    (path,) = write_figures([("x", lambda: attention_figure(record))], tmp_path, ("svg",))
+    svg = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.parse(path).getroot()
+    assert root.tag == f"{svg}svg"
+    texts = [text for node in root.iter(f"{svg}text") for text in node.itertext()]
+    for name in ("$x^2$", "▁猫は", "&lt;<b>", r"a\nb", r"\x01\x7f\x85", r"\ud800"):
+        assert name in texts
+    assert pyplot.get_fignums() == []
+
+
+@pytest.mark.slow
+def test_the_same_record_gives_the_same_bytes_whatever_matplotlib_is_set_to(
+    tmp_path: Path,
+) -> None:
+    pictures = [("heads", lambda: heads_figure(made_record()))]
+    first = write_figures(pictures, tmp_path / "first", FORMATS)
+    odd_settings: dict[Any, Any] = {"axes.grid": True, "font.size": 20, "image.cmap": "jet"}
+    with matplotlib.rc_context(odd_settings):
+        again = write_figures(pictures, tmp_path / "again", FORMATS)
+        assert matplotlib.rcParams["font.size"] == 20
+    for one, other in zip(first, again, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_failure_leaves_no_new_file_and_every_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = made_record(target=(), layers=1)
+    formats = "svg", "png"
+    before = {path: path.read_bytes() for path in draw_all(record, tmp_path, formats)}
+    written: list[Path] = []
+
+    def failing(figure: Figure, path: Path, form: str) -> None:
+        save(figure, path, form)
+        written.append(path)
+        if len(written) == 3:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(drawing, "save", failing)
+    other = made_record(target=(), layers=1, d_model=7)
+    with pytest.raises(DataError) as caught:
+        draw_all(other, tmp_path, formats)
+    assert "No space left" in str(caught.value)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    written.clear()
+    with pytest.raises(DataError):
+        draw_all(other, tmp_path / "new", formats)
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_unknown_format_is_rejected_before_anything_is_drawn(tmp_path: Path) -> None:
+    for formats in (("png", "bmp"), ()):
+        with pytest.raises(ConfigError):
+            draw_all(made_record(), tmp_path / "new", formats)
+    assert not (tmp_path / "new").exists()
