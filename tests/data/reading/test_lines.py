@@ -230,7 +230,7 @@ def test_lines_that_end_at_carriage_returns_have_no_limit_together(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clearhead.data.reading.lines.MAX_LINE_BYTES", 11)
-    monkeypatch.setattr("clearhead.data.reading.lines.UNPACKED_BYTES", 4)
+    monkeypatch.setattr("clearhead.data.reading.lines.BLOCK_BYTES", 4)
     path = write("a", b"0123456789\r" * 5 + b"end")
     assert list(read_lines(path)) == ["0123456789"] * 5 + ["end"]
     long = write("b", b"short\r" + b"x" * 40)

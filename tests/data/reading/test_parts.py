@@ -247,7 +247,7 @@ def test_a_file_that_is_too_large_is_not_read(
     with (tmp_path / "sparse.tsv").open("wb") as file:
         file.truncate(2**40)
     with not_for_ever(), pytest.raises(DataError):
-        file_hash(str(tmp_path / "sparse.tsv"), regular=True, largest=2**30)
+        file_hash(str(tmp_path / "sparse.tsv"), largest=2**30)
 
 
 @pytest.mark.parametrize(

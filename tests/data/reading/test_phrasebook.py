@@ -149,12 +149,12 @@ def test_training_repeats_the_reference_pairs_and_no_others(pair):
 @pytest.mark.parametrize(
     ("name", "part", "digest"),
     [
-        ("en-es", "train", "96e1c9af82ccbefe01296795345934a8a1835e681814fbd58811f2a14042de8f"),
-        ("en-es", "validation", "9288f95536e463e8353fecbfd90b163fde1292027a434f99eddd1a1cd06c0bbb"),
-        ("en-es", "test", "c39cf0fc857d44c3c222a12b3a3e1bd004c83e7cb8cd37a16682e276be889236"),
-        ("de-en", "train", "90fc47ead88d022fdebce8f09800abf19c647b53e2236dffcbdbbeb4a67b0c88"),
-        ("de-en", "validation", "c648bfaa2a04750fefc8a7eec5b6d2ba96c6b2e918de962ac01933540869e525"),
-        ("de-en", "test", "cace9b05443a8430274f0def2055adce706ab197816f1b9aad9ae20e40b2b415"),
+        ("en-es", "train", "a9b4d016335dbd56707a1115fed40fd9bf22254df646463245d8048fffac029f"),
+        ("en-es", "validation", "daad969fe7bbf3f06f6672bd7ae3ce4137443a6a889be22f237e50a390904c52"),
+        ("en-es", "test", "d8b83ca1ea423a03e408bf9d18a3280904cf20f49e486d58e60ebb4620db29e8"),
+        ("de-en", "train", "65a2947013d738580250606d569c59a2bcd02878ddfaf9c89b9cdbd27b892884"),
+        ("de-en", "validation", "4bdd3da4ec20a23cca32683909c1e6c046e909d0e6d2b93c8ae0e99efce6bba1"),
+        ("de-en", "test", "2db474e3c585a26844bca839e0b349e7248a621dc0a283c67063703b2b5649f8"),
     ],
 )
 def test_the_content_of_each_part_stays(name, part, digest):

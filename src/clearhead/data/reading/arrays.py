@@ -21,7 +21,7 @@ from numpy.lib.format import read_array_header_1_0, read_array_header_2_0
 from clearhead.data.reading.features import as_frames
 from clearhead.data.reading.labelled import LabelledSequence, label_name
 from clearhead.data.reading.lines import check_expansion, open_packed
-from clearhead.data.reading.tables import csv_table
+from clearhead.data.reading.tables import GROUP, open_table
 from clearhead.errors import DataError, first_few, reason
 
 MAGIC = b"\x93NUMPY"
@@ -146,20 +146,20 @@ def read_array_folder(
         DataError: the folder has another form, neither it nor a folder in it has such a file, or a
             file is missing, damaged or pickled.
     """
-    for file, labels in _files(folder, label_column, labelled):
+    for file, labels, group in _files(folder, label_column, labelled):
         path = str(file)
-        yield LabelledSequence(as_frames(_load(path)["x"], path), labels, path)
+        yield LabelledSequence(as_frames(_load(path)["x"], path), labels, path, group=group)
 
 
 def files_of_array_folder(folder: Path) -> list[Path]:
     """All files that `read_array_folder` reads, including `labels.csv`, with its errors."""
     lists = [folder / LIST] if os.path.isfile(folder / LIST) else []
     # Without labels: this includes the files in the folders that are named after labels.
-    return lists + [path for path, _ in _files(folder, label_column="", labelled=False)]
+    return lists + [path for path, *_ in _files(folder, label_column="", labelled=False)]
 
 
-_Files = Iterator[tuple[Path, tuple[str, ...]]]
-"""Files and their labels."""
+_Files = Iterator[tuple[Path, tuple[str, ...], str]]
+"""Files, their labels and their group."""
 
 
 def _files(folder: Path, label_column: str, labelled: bool) -> _Files:
@@ -167,15 +167,17 @@ def _files(folder: Path, label_column: str, labelled: bool) -> _Files:
         yield from _found(folder, labelled)
         return
     path = str(folder / LIST)
-    with csv_table(path) as (header, rows):
-        file = header.column("file")
-        label = header.column(label_column, "label_column") if labelled else None
-        for line, cells in rows:
+    with open_table(path) as table:
+        file, group = table.index("file"), table.optional(GROUP)
+        label = table.index(label_column, "label_column") if labelled else None
+        if group == label:
+            group = None
+        for line, cells in table.rows(header=True):
             where = f"{path}:{line}"
             if not os.path.isfile(folder / cells[file]):
                 raise DataError(f"there is no such file: {cells[file]!r}", where=where)
             labels = () if label is None else (label_name(cells[label], where),)
-            yield folder / cells[file], labels
+            yield folder / cells[file], labels, "" if group is None else cells[group].strip()
 
 
 def _found(folder: Path, labelled: bool) -> _Files:
@@ -189,14 +191,14 @@ def _found(folder: Path, labelled: bool) -> _Files:
         )
     if not here and not folders:
         raise _without_arrays(folder)
-    yield from ((path, ()) for path in here)
+    yield from ((path, (), "") for path in here)
     for inner in folders:
         labels = (label_name(inner.name, str(inner)),) if labelled else ()
         found = _array_files(inner)
         # Next to unlabelled arrays, a folder may have other content.
         if not found and not here:
             raise _without_arrays(inner)
-        yield from ((path, labels) for path in found)
+        yield from ((path, labels, "") for path in found)
 
 
 def _without_arrays(folder: Path) -> DataError:

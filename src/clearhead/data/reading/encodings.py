@@ -1,8 +1,14 @@
-"""What a file is whose bytes are not text in UTF-8: another kind of file, or another encoding."""
+"""Why a file is no text in UTF-8 with one text per line: its kind, its encoding, or its ending."""
 
 from __future__ import annotations
 
 import codecs
+import re
+import zlib
+from contextlib import suppress
+from typing import BinaryIO
+
+from clearhead.errors import DataError
 
 SIGNATURES = {
     b"\x1f\x8b": ("a gzip file", "unpack it with gunzip, or give it a name that ends in .gz"),
@@ -39,8 +45,25 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
+_PLAIN = "save its text without markup as a .txt file in UTF-8, one sentence per line"
+_ONE_COLUMN = "save the column of the texts as a .txt file in UTF-8, one text per line"
+NO_LINES = {
+    ".json .jsonl .ndjson": "write the texts one per line: jq -r .text FILE > NEW_FILE",
+    ".csv .xlsx .xls .ods .parquet": _ONE_COLUMN,
+    ".po .pot .xlf .xliff .sdlxliff .tmx .resx .strings .properties .yaml .yml": "extract its "
+    "texts into a .txt file, one per line",
+    ".html .htm .xhtml .xml .sgm .sgml .rtf .tex": _PLAIN,
+    ".srt .vtt .sub .ass .ssa .sbv": "save its sentences without numbers and times as a .txt file, "
+    "one per line",
+    ".docx .doc .odt .pdf .epub .pptx .ppt .odp": _PLAIN,
+}
+"""Endings of files whose lines are no texts, and what to do about them; `.gz` may follow."""
+
+NO_TEXT = re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{\"]|<\?xml|<!doctype|<html|WEBVTT\b|msgid \")", re.I)
+"""The start of line 1 of JSON, of markup, of subtitles or of a gettext catalogue."""
+
 SAMPLE_BYTES = 2**16
-"""How much text `likely_encoding` is given: more does not make it more certain."""
+"""How much more text is read to guess the encoding: more does not make it more certain."""
 
 LEAST_COHERENCE = 0.1
 """Below, the decoded letters are not distributed as in any language."""
@@ -52,18 +75,41 @@ USUAL = ("cp1252", "euc_jp")
 """Encodings to name if they decode the sample as the best guess does."""
 
 
-def kind_of_file(head: bytes) -> tuple[str, str] | None:
-    """The kind of a binary file by its first bytes, and what to do about it; None if unknown."""
-    return next((kind for start, kind in SIGNATURES.items() if head.startswith(start)), None)
+def not_text(error: Exception, raw: bytes, where: str, head: bytes, stream: BinaryIO) -> DataError:
+    """The error for a line that cannot be decoded.
+
+    Args:
+        error: from decoding it; a UnicodeDecodeError if the bytes are not UTF-8, an OverflowError
+            if they are too many.
+        raw: the line.
+        where: its place, `file:line`.
+        head: the first bytes of the file.
+        stream: what follows the line.
+    """
+    if kind := next((SIGNATURES[start] for start in SIGNATURES if head.startswith(start)), None):
+        what, todo = kind
+        return DataError(f"this is {what}, not text", where=where.rpartition(":")[0], todo=todo)
+    if isinstance(error, OverflowError):
+        todo = "give a text file with one text per line"
+        return DataError(str(error), where=where, todo=todo)
+    sample = raw
+    with suppress(OSError, EOFError, zlib.error):
+        sample += stream.read(SAMPLE_BYTES)
+    if encoding := likely_encoding(head, sample):
+        todo = f"convert it: iconv -f {encoding} -t utf-8 FILE > NEW_FILE"
+    else:
+        todo = "save the text in UTF-8 in the program that wrote it, or convert it with iconv"
+    if not isinstance(error, UnicodeDecodeError):
+        what = f"this is text in {encoding}, not in UTF-8" if encoding else str(error)
+        return DataError(what, where=where, todo=todo)
+    why = f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}"
+    if encoding:
+        why += f"; the encoding is probably {encoding}"
+    return DataError("this is not UTF-8", where=where, why=why, todo=todo)
 
 
 def likely_encoding(head: bytes, sample: bytes) -> str | None:
-    """The encoding of a text, by a name that iconv knows; None if it is not certain.
-
-    Args:
-        head: the first bytes of the file.
-        sample: a part of the file that is not ASCII, from the start of a line.
-    """
+    """The encoding of a sample that is not ASCII, by a name that iconv knows; None if unclear."""
     for mark, name in BYTE_ORDER_MARKS.items():
         if head.startswith(mark):
             return name

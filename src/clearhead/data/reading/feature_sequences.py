@@ -21,10 +21,9 @@ import numpy as np
 
 from clearhead.data.reading.arrays import read_array_file, read_array_folder
 from clearhead.data.reading.features import as_frames, read_value
-from clearhead.data.reading.groups import GROUP
 from clearhead.data.reading.labelled import LabelledSequence, label_name
 from clearhead.data.reading.lines import Format, Formats, read_lines
-from clearhead.data.reading.tables import Header, Row, csv_table
+from clearhead.data.reading.tables import GROUP, Row, Table, open_table
 from clearhead.errors import DataError
 
 MISSING_IN_TABLES = ("", "nan")
@@ -134,12 +133,14 @@ def _read_arrays(path: str, label_column: str, labelled: bool) -> _Sequences:
 
 
 def _read_csv(path: str, label_column: str, labelled: bool) -> _Sequences:
-    with csv_table(path) as (header, rows):
-        columns = _columns(header, label_column, labelled)
+    with open_table(path) as table:
+        columns = _columns(table, label_column, labelled)
         starts: dict[str, int] = {}
-        groups = itertools.groupby(rows, key=lambda row: row[1][columns.sequence].strip())
-        for name, group in groups:
-            frames = list(group)
+        by_name = itertools.groupby(
+            table.rows(header=True), lambda row: row[1][columns.sequence].strip()
+        )
+        for name, rows in by_name:
+            frames = list(rows)
             line = frames[0][0]
             if not name:
                 raise DataError("the name of the sequence is empty", where=f"{path}:{line}")
@@ -161,47 +162,48 @@ class _Columns:
     sequence: int
     label: int | None
     time: int | None
+    group: int | None
     features: Mapping[int, str]
 
 
-def _columns(header: Header, label_column: str, labelled: bool) -> _Columns:
-    sequence = header.column("sequence")
-    find = partial(header.column, setting="label_column") if labelled else header.optional
+def _columns(table: Table, label_column: str, labelled: bool) -> _Columns:
+    sequence, group = table.index("sequence"), table.optional(GROUP)
+    find = partial(table.index, setting="label_column") if labelled else table.optional
     label = find(label_column)
     times = [
         index
-        for index, name in enumerate(header.names)
+        for index, name in enumerate(table.names)
         if name.strip().lower() in TIMES and index not in (sequence, label)
     ]
     if len(times) > 1:
         what = f"there are {len(times)} columns of times: "
-        what += ", ".join(repr(header.names[index]) for index in times)
-        raise DataError(
-            what, where=header.where, todo="keep one; rename another if it is a feature"
-        )
+        what += ", ".join(repr(table.names[index]) for index in times)
+        todo = "keep one; rename another if it is a feature"
+        raise DataError(what, where=table.where, todo=todo)
     time = next(iter(times), None)
     features = {
         index: name.strip()
-        for index, name in enumerate(header.names)
-        if index not in (sequence, label, time, header.optional(GROUP))
+        for index, name in enumerate(table.names)
+        if index not in (sequence, label, time, group)
     }
     for index, name in features.items():
         if INDEX.fullmatch(name):
             called = f"is called {name!r}" if name else "has no name"
             raise DataError(
                 f"column {index + 1} {called}, so it may have the numbers of the rows",
-                where=header.where,
+                where=table.where,
                 why="in a file that is sorted by label, these numbers give the label away",
                 todo="write the table without them (pandas: to_csv(…, index=False)); if they are a "
                 "feature, give the column another name",
             )
     if not features:
-        raise DataError("there is no column of features", where=header.where)
+        raise DataError("there is no column of features", where=table.where)
     name, count = Counter(features.values()).most_common(1)[0]
     if count > 1:
         todo = "give the features distinct names"
-        raise DataError(f"there are {count} columns {name!r}", where=header.where, todo=todo)
-    return _Columns(sequence, label if labelled else None, time, features)
+        raise DataError(f"there are {count} columns {name!r}", where=table.where, todo=todo)
+    group = None if group == label else group
+    return _Columns(sequence, label if labelled else None, time, group, features)
 
 
 def _sequence(
@@ -235,7 +237,8 @@ def _sequence(
     place = f"{path}:{rows[0][0]}"
     values, names = as_frames(np.array(frames), place), tuple(columns.features.values())
     times = None if columns.time is None else tuple(row[columns.time].strip() for _, row in rows)
-    return LabelledSequence(values, labels, place, names), times
+    group = "" if columns.group is None else rows[0][1][columns.group].strip()
+    return LabelledSequence(values, labels, place, names, group=group), times
 
 
 def _moment(cell: str, where: str) -> float:

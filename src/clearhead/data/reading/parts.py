@@ -17,8 +17,8 @@ import numpy as np
 from clearhead.data.reading.arrays import files_of_array_folder
 from clearhead.data.reading.feature_sequences import of_one_width, read_feature_sequences
 from clearhead.data.reading.features import as_frames
-from clearhead.data.reading.labelled import Labelled, join_lines, label_name, read_labelled_texts
-from clearhead.data.reading.lines import open_packed, refuse_pipe
+from clearhead.data.reading.labelled import Labelled, join_lines, labels_of, read_labelled_texts
+from clearhead.data.reading.lines import check_regular, open_packed
 from clearhead.data.reading.pairs import Pair, place, read_pairs, short_name
 from clearhead.data.reading.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.reading.tables import refuse_unwritable
@@ -60,11 +60,7 @@ class DataPart:
 
     @cached_property
     def hashes(self) -> list[tuple[str, bytes]]:
-        """Each file or folder (or `memory`) with 32 bytes of hash of its content.
-
-        Raises:
-            DataError: a file is missing or cannot be read.
-        """
+        """Each file or folder (or `memory`) with the hash of its content; see `file_hash`."""
         if not self.files and self.examples:
             return [("memory", _memory_hash(self.examples))]
         return [(file, file_hash(file, self._kind)) for file in self.files]
@@ -93,10 +89,9 @@ class DataPart:
         return "train" if self.name == "replay" else self.name
 
     def place(self, example: Pair | Labelled[Any], in_target: bool = False) -> str:
-        """The place of an example, or of the target of a pair, in a report.
+        """The place of an example, or of the target of a pair, in a report: `train.de:17`.
 
-        It has no path, unless two files have the same name: `train.de:17`, `cat/3.npy`
-        in a folder, `example 17` in memory.
+        It has no path, unless two files have the same name.
         """
         if isinstance(example, Pair) and self.files:
             return place(self.files, example.line, in_target)
@@ -183,10 +178,7 @@ def _part(
     part = DataPart(name, files, form=form_of_texts(config))
     if given is None:
         for file in files:
-            refuse_pipe(file)
-            if config.input == "text" and os.path.isdir(os.path.expanduser(file)):
-                what, todo = "this is a folder, not a file", "name a file in it"
-                raise DataError(what, where=file, todo=todo)
+            check_regular(file, folder=config.input == "features")
         return part
     if files:
         raise ConfigError(
@@ -220,13 +212,7 @@ def _pair(given: Any, number: int, name: str) -> Pair:
 
 
 def labelled_example(given: Any, number: int, name: str, config: RunConfig) -> Labelled:
-    """An example in memory: (text or features, label or list of labels).
-
-    Args:
-        given: the example.
-        number: from 1, for errors.
-        name: of its part of the data.
-        config: of the model.
+    """An example of `Given` for a classifier; its number and the name of its part are for errors.
 
     Raises:
         DataError: it has another form, or several labels where one is needed.
@@ -240,13 +226,7 @@ def labelled_example(given: Any, number: int, name: str, config: RunConfig) -> L
     content, label = _two(given, "(text or features, label), or (…, label, weight)", where)
     values = label if isinstance(label, list | tuple) else [label]
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
-    labels = tuple(dict.fromkeys(label_name(value, where) for value in values))
-    if len(labels) != 1 and not config.classifier.multi_label:
-        raise DataError(
-            f"there are {len(labels)} labels",
-            where=where,
-            todo="give one label, or allow any number: classifier.multi_label = true",
-        )
+    labels = labels_of(values, config.classifier.multi_label, where)
     if config.input == "text":
         return Labelled(_text(content, "the text", where), labels, where, weight=weight)
     return Labelled(as_frames(np.asarray(content), where), labels, where, weight=weight)
@@ -307,8 +287,7 @@ def check_recorded(folder: Path, part: DataPart) -> None:
     except (ModelFolderError, KeyError, AttributeError):
         what = "the record of the run, provenance.json, is missing or damaged"
         raise DataError(what, where=folder, todo=NAME_DATA) from None
-    options = {"regular": True, "largest": LARGEST_NAMED}
-    if recorded != [file_hash(file, part._kind, **options).hex() for file in part.files]:
+    if recorded != [file_hash(file, part._kind, LARGEST_NAMED).hex() for file in part.files]:
         raise DataError(
             f"the {part.name} data are not those of the run",
             where=part.where if part.files else folder,
@@ -321,40 +300,39 @@ NAME_DATA = "name the data in the command"
 """What to do if the files that a model folder names cannot be used."""
 
 
-def file_hash(file: str, part: Part = "train", *, regular: bool = False, largest: int = 0) -> bytes:
-    """32 bytes of hash of what is read from a file, a folder or a part of the phrasebook.
+def file_hash(file: str, part: Part = "train", largest: int = 0) -> bytes:
+    """The SHA-256 of a file, or of what is read from a folder or a part of the phrasebook.
 
     Of a folder of feature sequences, the names of the files and `labels.csv` count as well. `part`
-    is the part of a phrasebook that is named without one. `regular` refuses pipes, see
-    `open_packed`. `largest` is the size in bytes of the largest file that is read (0: any).
+    is the part of a phrasebook that is named without one. `largest` is the size in bytes of the
+    largest file that is read (0: any).
 
     Raises:
-        DataError: a file is missing or cannot be read.
+        DataError: a file is missing or cannot be read, or is a pipe or a device.
     """
-    digest, folder = hashlib.blake2b(digest_size=32), Path(os.path.expanduser(file))
+    digest, folder = hashlib.sha256(), Path(os.path.expanduser(file))
     if file.startswith(PHRASEBOOK):
         digest.update(json.dumps(phrasebook_pairs(file, part)).encode())
     elif os.path.isdir(folder):
         for inner in files_of_array_folder(folder):
             digest.update(os.fsencode(os.path.relpath(inner, folder)))
-            digest.update(file_hash(str(inner), regular=True, largest=largest))
+            digest.update(file_hash(str(inner), largest=largest))
     else:
-        with open_packed(file, regular=regular) as stream:
+        with open_packed(file, regular=True) as stream:
             size = os.fstat(stream.fileno()).st_size
             # A file of the system has no size, and reading it may not end.
             if largest and not 0 < size <= largest:
                 what = f"the file has {size:,} bytes, and a file of 1 to {largest:,} is expected"
                 raise DataError(what, where=file, todo=NAME_DATA)
             try:
-                while block := stream.read(2**20):
-                    digest.update(block)
+                digest = hashlib.file_digest(stream, "sha256")
             except OSError as error:
                 raise DataError("the file cannot be read", where=file, why=reason(error)) from None
     return digest.digest()
 
 
 def _memory_hash(examples: Sequence[Pair | Labelled]) -> bytes:
-    digest = hashlib.blake2b(digest_size=32)
+    digest = hashlib.sha256()
     for example in examples:
         content, *rest = example[:2]
         # Without a weight the hash is that of the content alone.

@@ -1,20 +1,21 @@
-"""Rows of text files: CSV, tab-separated, and JSON lines; columns by name or position.
+"""Tables: the rows of files with commas or tabs, and the objects of files of JSON lines.
 
-All functions raise a DataError with the file and line for a file of another format.
+`open_table` opens a file once and gives a `Table`, which finds columns by name or position. All
+functions raise a DataError with the file and line for a file of another format.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import os
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeAlias
 
-from clearhead.data.reading.lines import MAX_LINE_BYTES, read_lines
+from clearhead.data.reading.lines import MAX_LINE_BYTES, has_ending, is_read_once, read_lines
 from clearhead.errors import DataError, first_few, nearest
 
 Row = tuple[int, list[str]]
@@ -22,6 +23,12 @@ Row = tuple[int, list[str]]
 
 Column: TypeAlias = str | int
 """The name of a column in a table with a header, or its position, from 1, in one without."""
+
+GROUP = "group"
+"""The column whose examples belong together, such as the sequences of one person.
+
+If some of them are trained on and others validate, the scores are too high.
+"""
 
 FIXED_COLUMNS = {
     "source": "has the sentence to translate",
@@ -36,25 +43,39 @@ SHOWN_COLUMNS = 50
 MOST_LINES = 10_000
 """Lines of a cell, at most; a quote that is open for longer is part of a text."""
 
+CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
+"""A line break or another control character."""
+
 _USUAL = frozenset(("text", "label", "source", "target"))
 _QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"')
 _CELL = rf'(?:{_QUOTED.pattern}|[^"\t]*)'
 _ROW = re.compile(rf"{_CELL}(?:\t{_CELL})*")
-_OPEN_ROW = re.compile(rf'(?:{_CELL}\t)*"[^"]*(?:""[^"]*)*')
-"""A cell in double quotes; a row; the first line of a row whose last cell goes on."""
-
-CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
-"""A line break or another control character."""
 
 # The default, 131,072 characters, is too short for a cell with a long document.
 csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
 
 
-class Header(NamedTuple):
-    """The columns of a table or the keys of a JSON object, with their file and line."""
+@dataclass(frozen=True)
+class Table:
+    """An open table: line 1, which is a header or a row like the others, and the rows after it."""
 
-    names: Sequence[str]
-    where: str
+    path: str
+    first: Row
+    rest: Iterator[Row]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The cells of line 1."""
+        return self.first[1]
+
+    @property
+    def where(self) -> str:
+        """The place of line 1."""
+        return f"{self.path}:{self.first[0]}"
+
+    def rows(self, *, header: bool) -> Iterator[Row]:
+        """The rows, without line 1 if it is a header."""
+        return self.rest if header else chain([self.first], self.rest)
 
     def optional(self, name: str) -> int | None:
         """The index of the column with this name, None if there is none; DataError for two."""
@@ -63,85 +84,84 @@ class Header(NamedTuple):
             raise DataError(f"there are {count} columns {name!r}", where=self.where)
         return self.names.index(name) if count else None
 
-    def column(self, name: str, setting: str | None = None) -> int:
-        """The index of the column with this name; DataError for none or two.
-
-        `setting` is the setting of `data` that has the name, or an option such as `--text-column`;
-        None if the name is fixed.
-        """
-        found = self.optional(name)
-        if found is None:
-            names = first_few(list(map(repr, self.names)), SHOWN_COLUMNS) or "none"
-            what, why = f"there is no column {name!r}", f"the columns are {names}"
-            raise DataError(what, where=self.where, why=why, todo=self._instead_of(name, setting))
-        return found
-
-    def _instead_of(self, name: str, setting: str | None) -> str:
-        """What to do about a missing column."""
-        if len(self.names) == 1 and any(mark in self.names[0] for mark in ";\t"):
-            # Only texts are also read from .tsv files with a header.
-            tabs = "" if setting is None else ", or by tabs and name the file .tsv"
-            return f"separate the columns by commas{tabs}"
-        like = nearest(name, self.names)
-        meant = f"did you mean {like!r}? " if like else ""
-        if setting is None:
-            if name == "sequence" and "text" in self.names:
-                return 'for a classifier of texts, set input = "text" (init: without --input)'
-            change = f"Rename it to {name!r}" if like else "add this column"
-            return f"{meant}{change}: it {FIXED_COLUMNS[name]}"
-        value = json.dumps(like or "NAME", ensure_ascii=False)
-        if setting.startswith("--"):
-            return f"{meant}Name the column: {setting} {value}"
-        start = f"{meant}Set" if like else "rename a column, or set"
-        option = f"--{setting.replace('_', '-')}"
-        return f"{start} data.{setting} = {value} (init and evaluate: {option})"
+    def index(self, column: Column, setting: str | None = None) -> int:
+        """The index of a column; DataError for none or two. See `no_column` for `setting`."""
+        if isinstance(column, str):
+            found = self.optional(column)
+            if found is None:
+                raise no_column(column, self.names, self.where, setting)
+            return found
+        if column > len(self.names):
+            why = f"the columns are 1 to {len(self.names)}"
+            raise DataError(f"there is no column {column}", where=self.where, why=why)
+        return column - 1
 
 
 @contextmanager
-def csv_table(path: str) -> Iterator[tuple[Header, Iterator[Row]]]:
-    """The header of an open CSV file and its other rows; `read_csv` has the rules and errors."""
-    with closing(read_csv(path)) as rows:
-        line, names = next(rows)
-        yield Header(names, f"{path}:{line}"), rows
+def open_table(path: str, form: Sequence[str] = ()) -> Iterator[Table]:
+    """Open a table: of a `.csv` file, or of any other with tabs.
+
+    All rows have as many cells as the first one. `form` has the names of the cells that the rows of
+    a file with tabs must have, for example label and text.
+    """
+    with closing(_csv_rows(path) if is_csv(path) else _tab_rows(path, form)) as rows:
+        yield Table(path, next(rows), rows)
 
 
 def is_csv(path: str) -> bool:
     """Whether a table has commas and quotes, by its name; otherwise it has tabs."""
-    return path.lower().removesuffix(".gz").endswith(".csv")
+    return has_ending(path, ".csv")
 
 
-def read_rows(path: str) -> Generator[Row, None, None]:
-    """The rows of a table: those of `read_csv` or `read_tsv`, by its name."""
-    return read_csv(path) if is_csv(path) else read_tsv(path)
+def is_jsonl(path: str) -> bool:
+    """Whether a file has JSON objects, by its name."""
+    return has_ending(path, ".jsonl")
 
 
-def read_csv(path: str, mark: str = ",") -> Generator[Row, None, None]:
-    r"""The rows of a CSV file, the header first.
+def no_column(name: str, names: Sequence[str], where: str, setting: str | None = None) -> DataError:
+    """The error for a column that is not among the names, or for a missing key.
 
-    Commas, or another `mark`, separate cells. A cell may be in double quotes; a line break in it
-    becomes `\n`. Empty lines between rows are skipped. All rows have as many cells as the header.
+    `setting` is the setting of `data` that has its name, or an option such as `--text-column`;
+    None if the name is fixed.
+    """
+    listed = first_few(list(map(repr, names)), SHOWN_COLUMNS) or "none"
+    return DataError(
+        f"there is no column {name!r}",
+        where=where,
+        why=f"the columns are {listed}",
+        todo=_instead_of(name, names, setting),
+    )
+
+
+def _instead_of(name: str, names: Sequence[str], setting: str | None) -> str:
+    """What to do about a missing column."""
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+        # Only texts are also read from .tsv files with a header.
+        tabs = "" if setting is None else ", or by tabs and name the file .tsv"
+        return f"separate the columns by commas{tabs}"
+    like = nearest(name, names)
+    meant = f"did you mean {like!r}? " if like else ""
+    if setting is None:
+        if name == "sequence" and "text" in names:
+            return 'for a classifier of texts, set input = "text" (init: without --input)'
+        change = f"Rename it to {name!r}" if like else "add this column"
+        return f"{meant}{change}: it {FIXED_COLUMNS[name]}"
+    value = json.dumps(like or "NAME", ensure_ascii=False)
+    if setting.startswith("--"):
+        return f"{meant}Name the column: {setting} {value}"
+    start = f"{meant}Set" if like else "rename a column, or set"
+    option = f"--{setting.replace('_', '-')}"
+    return f"{start} data.{setting} = {value} (init and evaluate: {option})"
+
+
+def _csv_rows(path: str) -> Generator[Row, None, None]:
+    r"""The rows of a CSV file, the header first; empty lines between rows are skipped.
+
+    A cell may be in double quotes; a line break in it becomes `\n`.
     """
     columns = 0
     with closing(read_lines(path)) as lines:
-        size = 0
-
-        def of_one_row() -> Iterator[str]:
-            nonlocal size
-            for line in lines:
-                size += len(line) + 1
-                if size > MAX_LINE_BYTES:
-                    raise csv.Error(f"field larger than {MAX_LINE_BYTES // 2**20} MiB")
-                yield line + "\n"
-
-        rows = csv.reader(of_one_row(), delimiter=mark, strict=True)
-        while True:
-            line, size = rows.line_num + 1, 0
-            try:
-                row = next(rows, None)
-            except csv.Error as error:
-                raise _not_csv(f"{path}:{line}", str(error)) from None
-            if row is None:
-                break
+        for line, row in _parsed(lines, path, ","):
             columns = columns or len(row)
             if row and len(row) != columns:
                 what = f"the row has {len(row)} cells, the header {columns}"
@@ -151,6 +171,33 @@ def read_csv(path: str, mark: str = ",") -> Generator[Row, None, None]:
                 yield line, row
     if columns == 0:
         raise DataError("the file has only empty lines", where=path)
+
+
+def _parsed(lines: Iterable[str], path: str, mark: str, before: int = 0) -> Iterator[Row]:
+    """Lines as rows of CSV, of which none is longer than a line may be; [] is an empty line.
+
+    `before` is the number of lines that come before these.
+    """
+    size = 0
+
+    def of_one_row() -> Iterator[str]:
+        nonlocal size
+        for line in lines:
+            size += len(line) + 1
+            if size > MAX_LINE_BYTES:
+                raise csv.Error(f"field larger than {MAX_LINE_BYTES // 2**20} MiB")
+            yield line + "\n"
+
+    rows = csv.reader(of_one_row(), delimiter=mark, strict=True)
+    while True:
+        line, size = before + rows.line_num + 1, 0
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            raise _not_csv(f"{path}:{line}", str(error)) from None
+        if row is None:
+            return
+        yield line, row
 
 
 def _not_csv(where: str, why: str) -> DataError:
@@ -164,23 +211,34 @@ def _not_csv(where: str, why: str) -> DataError:
     return DataError("the row is not CSV", where=where, why=why, todo=todo)
 
 
-def read_tsv(path: str, cells: Sequence[str] = ()) -> Generator[Row, None, None]:
-    """The rows of a file with tabs: its lines, or rows of CSV if the cells are quoted.
+def _tab_rows(path: str, form: Sequence[str]) -> Generator[Row, None, None]:
+    """The rows of a file with tabs: its lines, or rows of CSV if the cells are quoted."""
+    expected = len(form)
+    with closing(read_lines(path)) as lines:
+        for number, row in _split_at_tabs(lines, path):
+            expected = expected or len(row)
+            if len(row) != expected:
+                what = f"the line is not {', tab, '.join(form) or 'like the first line'}"
+                why = f"it has {len(row) - 1} tabs, not {expected - 1}"
+                todo = "separate the columns by one tab"
+                if len(row) > expected:
+                    todo = "remove tabs inside texts"
+                    todo += "; cut -f 2,3 FILE keeps only columns 2 and 3" if form else ""
+                raise DataError(what, where=f"{path}:{number}", why=why, todo=todo)
+            yield number, row
 
-    Each row must have these cells (for example label and text), or as many as the first one.
-    """
-    form, expected = ", tab, ".join(cells) or "like the first line", len(cells)
-    lines = ((number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1))
-    for number, row in read_csv(path, "\t") if _has_quoted_cells(path) else lines:
-        expected = expected or len(row)
-        if len(row) != expected:
-            what, why = f"the line is not {form}", f"it has {len(row) - 1} tabs, not {expected - 1}"
-            todo = "separate the columns by one tab"
-            if len(row) > expected:
-                todo = "remove tabs inside texts"
-                todo += "; cut -f 2,3 FILE keeps only columns 2 and 3" if cells else ""
-            raise DataError(what, where=f"{path}:{number}", why=why, todo=todo)
-        yield number, row
+
+def _split_at_tabs(lines: Iterator[str], path: str) -> Iterator[Row]:
+    """Lines as rows. The first one with a quote decides whether they are read as CSV."""
+    may_be_quoted = not is_read_once(path)
+    for number, line in enumerate(lines, start=1):
+        if may_be_quoted and '"' in line:
+            may_be_quoted = False
+            if _has_quoted_cells(path):
+                rows = _parsed(chain([line], lines), path, "\t", before=number - 1)
+                yield from ((number, row or [""]) for number, row in rows)
+                return
+        yield number, line.split("\t")
 
 
 def _has_quoted_cells(path: str) -> bool:
@@ -191,36 +249,23 @@ def _has_quoted_cells(path: str) -> bool:
     twice, or a tab or a line break, without which its lines are no rows; or line 1 has a usual name
     in quotes.
     """
-    expanded = os.path.expanduser(path)
-    if not os.path.isfile(expanded):
-        return False  # a pipe is read only once
-    found = os.stat(expanded)
-    return _is_quoted(path, (found.st_ino, found.st_size, found.st_mtime_ns))
-
-
-@lru_cache(maxsize=32)  # training opens a file several times
-def _is_quoted(path: str, version: tuple[int, ...]) -> bool:
     lines, expected, is_open, is_shown = list[str](), 0, False, False
     with closing(read_lines(path)) as all_lines:
         for line in all_lines:
             lines.append(line)
             is_open ^= line.count('"') % 2 == 1
             if is_open:
-                if len(lines) > MOST_LINES or (len(lines) == 1 and not _OPEN_ROW.fullmatch(line)):
+                if len(lines) > MOST_LINES:
                     return False
                 continue
-            tabs = line.count("\t")
-            if len(lines) > 1 or '"' in line:
-                row = "\n".join(lines)
-                if not _ROW.fullmatch(row):
-                    return False
-                tabs = _QUOTED.sub("", row).count("\t")
-                is_shown |= any(line.count("\t") != tabs for line in lines)
-                quoted = [cell[1:-1] for cell in _QUOTED.findall(row)]
-                is_shown |= any('"' in cell for cell in quoted)
-                is_shown |= not expected and not _USUAL.isdisjoint(quoted)
-            lines = []
-            expected = expected or 1 + tabs
+            row = "\n".join(lines)
+            if '"' in row and not _ROW.fullmatch(row):
+                return False
+            tabs, quoted = _QUOTED.sub("", row).count("\t"), _QUOTED.findall(row)
+            is_shown |= any(line.count("\t") != tabs for line in lines)
+            is_shown |= any('""' in cell[1:-1] for cell in quoted)
+            is_shown |= not expected and any(cell[1:-1] in _USUAL for cell in quoted)
+            expected, lines = expected or 1 + tabs, []
             if 1 + tabs != expected:
                 return False
     return is_shown and not is_open
@@ -241,16 +286,11 @@ def read_jsonl(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, record
 
 
-def value_of(record: dict[str, Any], key: str, where: str, setting: str | None = None) -> Any:
-    """The value with this key in a JSON object; `setting` as for `Header.column`."""
-    if key not in record:
-        Header(list(record), where).column(key, setting)
-    return record[key]
-
-
 def string_of(record: dict[str, Any], key: str, where: str, setting: str | None = None) -> str:
-    """The string with this key in a JSON object; see `value_of` and `refuse_unwritable`."""
-    text = value_of(record, key, where, setting)
+    """The string with this key in a JSON object; see `no_column` and `refuse_unwritable`."""
+    if key not in record:
+        raise no_column(key, list(record), where, setting)
+    text = record[key]
     if not isinstance(text, str):
         raise DataError(f'"{key}" is not a string', where=where)
     refuse_unwritable(text, f'"{key}"', where)
