@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import math
 import os
 import tracemalloc
 import warnings
 import zipfile
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from clearhead.data.reading.feature_sequences import (
@@ -29,13 +27,11 @@ from clearhead.data.reading.feature_sequences import (
 from clearhead.data.reading.labelled import LabelledSequence
 from clearhead.data.reading.parts import file_hash
 from clearhead.errors import DataError
+from data_files import Write, same_folder
 
-Write = Callable[[str, str | bytes], str]
 Examples = list[tuple[np.ndarray, str]]
 value = st.floats(allow_infinity=False, width=32)
 plain_label = st.text("abc 1.", min_size=1).map(str.strip).filter(bool)
-# tmp_path is one folder for all examples of a test: each example writes its files anew.
-same_folder = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @st.composite
@@ -45,18 +41,6 @@ def examples_of_one_width(draw: st.DrawFn) -> Examples:
     sequence = st.lists(frame, min_size=1, max_size=4)
     drawn = draw(st.lists(st.tuples(sequence, plain_label), min_size=1, max_size=4))
     return [(np.array(frames, dtype=np.float32), label) for frames, label in drawn]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def write_file(name: str, content: str | bytes) -> str:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = content.encode() if isinstance(content, str) else content
-        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-        return str(path)
-
-    return write_file
 
 
 def read(
@@ -185,36 +169,10 @@ def test_dimensions_with_other_times_are_rejected_with_their_line(
     series = [",".join(f"({time},1)" for time in dimension) for dimension in dimensions]
     good = ":".join([series[0]] * width)
     header = f"@dimensions {width}\n@timeStamps true\n@classLabel true a\n@data\n"
-    error = refusal(write("a.ts", f"{header}{good}:a\n{':'.join(series)}:a\n"))
-    assert str(error.where).endswith("a.ts:6")
-    assert error.what == (
-        f"dimension {wrong + 1} has the time {other.strip()!r}, "
-        f"where dimension 1 has {times[frame].strip()!r}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("case", "message"),
-    [
-        ("(0,1),(1,2):(0,3):a", "dimension 2 has 1 values, dimension 1 2"),
-        ("(0,1):a", "has 1 dimensions, the header 2"),
-        ("(0,1),(1,2):(0,3),4:a", "'4' is not a tuple (time,value)"),
-        ("(0,1)(1,2):(0,3):a", "'(0,1)(1,2)' is not a tuple"),
-        ("(0,1,2):(0,3):a", "'(0,1,2)' is not a tuple"),
-        ("(0,1:(0,3):a", "'(0,1' is not a tuple"),
-        ("1,2:3,4:a", "'1,2' is not a tuple"),
-        ("(0,x):(0,3):a", "'x' is not a finite number"),
-        ("(0,):(0,3):a", "'' is not a finite number"),
-        ("(12:30,1):(12:31,2):a", "has the time '12:31', where dimension 1 has '12:30'"),
-        ("::a", "the sequence is empty"),
-    ],
-)
-def test_a_case_with_times_that_is_wrong_is_rejected_with_its_line(
-    case: str, message: str, write: Write
-) -> None:
-    error = refusal(write("a.ts", f"@timeStamps true\n{HEADER}(0,1):(0,3):a\n{case}\n"))
-    assert str(error.where).endswith("a.ts:6")
-    assert message in error.what
+    path = write("a.ts", f"{header}{good}:a\n{':'.join(series)}:a\n")
+    error = refusal(path)
+    assert error.where == f"{path}:6"
+    assert repr(other.strip()) in error.what
 
 
 def test_the_japanese_vowels_are_read_whole(clearhead_data: Path) -> None:
@@ -230,72 +188,61 @@ def test_the_japanese_vowels_are_read_whole(clearhead_data: Path) -> None:
         last = path.read_text("utf-8").splitlines()[-1].split(":")
         expected = [[float(number) for number in dimension.split(",")] for dimension in last[:-1]]
         np.testing.assert_array_equal(found[-1].input, np.array(expected, np.float32).T)
-        if part == "TRAIN":
-            assert set(Counter(example.labels for example in found).values()) == {30}
     assert (min(lengths), max(lengths)) == (7, 29)
 
 
+PLAIN, TIMED = f"{HEADER}1,2:3,4:a\n", f"@timeStamps true\n{HEADER}(0,1):(0,3):a\n"
+
+
 @pytest.mark.parametrize(
-    ("case", "message"),
+    ("before", "case"),
     [
-        ("1,2:3,4,5:a", "dimension 2 has 3 values, dimension 1 2"),
-        ("1,2:3,4", "has 1 dimensions, the header 2"),
-        ("1,2:3,4:5,6:a", "has 3 dimensions, the header 2"),
-        ("1,2:3,4: ", "the label is empty"),
-        ("1,x:3,4:a", "'x' is not a finite number"),
-        ("1,:3,4:a", "'' is not a finite number"),
-        ("1,1_0:3,4:a", "'1_0' is not a finite number"),
-        ("1,-inf:3,4:a", "'-inf' is infinite"),
-        ("1,1e999:3,4:a", "'1e999' is not a finite number"),
-        ("1,1e39:3,4:a", "infinite"),
-        ("::a", "the sequence is empty"),
-        ("(0,1),(1,2):(0,3),(1,4):a", "is not a finite number"),
+        *((PLAIN, case) for case in ("1,2:3,4,5:a", "1,2:3,4", "1,2:3,4:5,6:a", "1,2:3,4: ")),
+        *((PLAIN, case) for case in ("1,x:3,4:a", "1,:3,4:a", "1,1_0:3,4:a", "1,-inf:3,4:a")),
+        *((PLAIN, case) for case in ("1,1e999:3,4:a", "1,1e39:3,4:a", "::a", "(0,1):(0,3):a")),
+        *((TIMED, case) for case in ("(0,1),(1,2):(0,3):a", "(0,1):a", "(0,1):(0,3),4:a")),
+        *((TIMED, case) for case in ("(0,1)(1,2):(0,3):a", "(0,1,2):(0,3):a", "(0,1:(0,3):a")),
+        *((TIMED, case) for case in ("1,2:3,4:a", "(0,x):(0,3):a", "(0,):(0,3):a", "::a")),
+        (TIMED, "(12:30,1):(12:31,2):a"),
     ],
 )
 def test_a_case_that_is_wrong_is_rejected_with_its_line(
-    case: str, message: str, write: Write
+    before: str, case: str, write: Write
 ) -> None:
-    error = refusal(write("a.ts", f"{HEADER}1,2:3,4:a\n{case}\n"))
-    assert str(error.where).endswith("a.ts:5")
-    assert message in error.what
+    path = write("a.ts", f"{before}{case}\n")
+    assert refusal(path).where == f"{path}:{before.count(chr(10)) + 1}"
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    "line",
     [
-        ("@timeStamps perhaps", "neither true nor false"),
-        ("@targetLabel true", "targets are numbers"),
-        ("@dimensions none", "no number of dimensions"),
-        ("@classLabel", "neither true nor false"),
-        ("1,2:a", "before @data"),
-        ("@", "before @data"),
+        *("@timeStamps perhaps", "@targetLabel true", "@dimensions none", "@classLabel", "1,2:a"),
+        "@",
     ],
 )
-def test_a_header_that_is_wrong_is_rejected_with_its_line(
-    line: str, message: str, write: Write
-) -> None:
-    error = refusal(write("a.ts", f"# made\n{line}\n{HEADER}1,2:3,4:a\n"))
-    assert str(error.where).endswith("a.ts:2")
-    assert message in error.what
+def test_a_header_that_is_wrong_is_rejected_with_its_line(line: str, write: Write) -> None:
+    path = write("a.ts", f"# made\n{line}\n{HEADER}1,2:3,4:a\n")
+    assert refusal(path).where == f"{path}:2"
 
 
-def test_a_ts_file_without_data_or_labels_is_rejected(write: Write) -> None:
-    assert "no line @data" in refusal(write("a.ts", "@classLabel true a\n")).what
-    assert "there is no sequence" in refusal(write("a.ts", HEADER)).what
-    unlabelled = write("b.ts", "@classLabel false\n@data\n1,2\n")
-    assert "no labels" in refusal(unlabelled).what
-    assert read(unlabelled, labelled=False)[0].input.tolist() == [[1.0], [2.0]]
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("@classLabel true a\n", ""),  # no @data
+        (HEADER, ""),  # no sequence
+        ("@classLabel false\n@data\n1,2\n", ""),
+        ("@univariate true\n@classLabel true a\n@data\n1,2:a\n1:2:a\n", ":5"),
+        ("@timeStamps true\n@classLabel true a\n@data\na\n", ":4"),
+    ],
+)
+def test_a_ts_file_that_is_not_complete_is_rejected(content: str, line: str, write: Write) -> None:
+    path = write("a.ts", content)
+    assert refusal(path).where == path + line
 
 
-def test_univariate_cases_have_one_dimension(write: Write) -> None:
-    path = write("a.ts", "@univariate true\n@classLabel true a\n@data\n1,2:a\n1:2:a\n")
-    assert "has 2 dimensions, the header 1" in refusal(path).what
-
-
-@pytest.mark.parametrize("stamps", ["false", "true"])
-def test_a_label_alone_is_no_case(stamps: str, write: Write) -> None:
-    path = write("a.ts", f"@timeStamps {stamps}\n@classLabel true a\n@data\na\n")
-    assert "the sequence is empty" in refusal(path).what
+def test_labels_are_read_only_if_they_are_needed(write: Write) -> None:
+    path = write("b.ts", "@classLabel false\n@data\n1,2\n")
+    assert read(path, labelled=False)[0].input.tolist() == [[1.0], [2.0]]
 
 
 # CSV
@@ -336,59 +283,53 @@ def test_the_label_column_of_a_table_goes_by_its_name(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "line", "message"),
+    ("rows", "line"),
     [
-        (["s,0,x,1,2", "s,1,y,1,2"], 3, "label of the sequence is 'y' here and 'x' before"),
-        (["s,0,x,1,2", "t,0,x,1,2", "s,1,x,1,2"], 4, "'s' occurs a second time"),
-        (["s,1,x,1,2", "s,0.5,x,1,2"], 3, "time goes backwards"),
-        (["s,1,x,1,2", "s,,x,1,2"], 3, "time is missing"),
-        (["s,1,x,1,2", "s,noon,x,1,2"], 3, "'noon' is not a finite number"),
-        (["s,2024-01-02,x,1,2", "s,2024-01-01 23:59:59,x,1,2"], 3, "time goes backwards"),
-        (["s,1,x,1,2", " ,2,x,1,2"], 3, "name of the sequence is empty"),
-        (["s,1,,1,2"], 2, "label is empty"),
-        (["s,1,x,1,2", "s,2,,1,2"], 3, "label is empty"),
-        (["s,0,x,1"], 2, "4 cells, the header 5"),
-        (["s,0,x,1,2", "s,1,x,1e39,2"], 2, "infinite"),
+        (["s,0,x,1,2", "s,1,y,1,2"], 3),
+        (["s,0,x,1,2", "t,0,x,1,2", "s,1,x,1,2"], 4),
+        (["s,1,x,1,2", "s,0.5,x,1,2"], 3),
+        (["s,1,x,1,2", "s,,x,1,2"], 3),
+        (["s,1,x,1,2", "s,noon,x,1,2"], 3),
+        (["s,2024-01-02,x,1,2", "s,2024-01-01 23:59:59,x,1,2"], 3),
+        (["s,1,x,1,2", " ,2,x,1,2"], 3),
+        (["s,1,,1,2"], 2),
+        (["s,1,x,1,2", "s,2,,1,2"], 3),
+        (["s,0,x,1"], 2),
+        (["s,0,x,1,2", "s,1,x,1e39,2"], 2),
     ],
 )
 def test_a_row_of_a_table_that_is_wrong_is_rejected_with_its_line(
-    rows: list[str], line: int, message: str, write: Write
+    rows: list[str], line: int, write: Write
 ) -> None:
-    error = refusal(write("a.csv", "\n".join(["sequence,time,label,a,b", *rows]) + "\n"))
-    assert message in error.what
-    assert str(error.where).endswith(f"a.csv:{line}")
+    path = write("a.csv", "\n".join(["sequence,time,label,a,b", *rows]) + "\n")
+    assert refusal(path).where == f"{path}:{line}"
 
 
 @pytest.mark.parametrize("cell", ["one", "inf", "-Infinity", "1_0", "?"])
 def test_a_cell_that_is_no_number_is_rejected_with_its_line_and_column(
     cell: str, write: Write
 ) -> None:
-    error = refusal(write("a.csv", f"sequence,label,left,right\ns,x,1,2\ns,x,3,{cell}\n"))
-    assert str(error.where).endswith("a.csv:3 (column 'right')")
-    assert repr(cell) in error.what
-    assert "are features" in str(error.why)
-    assert "remove the column" in str(error.why)
-    assert "nan" in str(error.todo)
+    path = write("a.csv", f"sequence,label,left,right\ns,x,1,2\ns,x,3,{cell}\n")
+    assert refusal(path).where == f"{path}:3 (column 'right')"
 
 
 @pytest.mark.parametrize(
-    ("header", "message"),
+    "header",
     [
-        ("label,a", "'sequence'"),
-        ("sequence,a", "'label'"),
-        ("sequence,time,label", "no column of features"),
-        ("sequence,sequence,label,a", "2 columns 'sequence'"),
-        ("sequence,label,a,b, a", "2 columns 'a'"),
+        *("label,a", "sequence,a", "sequence,time,label", "sequence,sequence,label,a"),
+        *("sequence,label,a,b, a", "time,date,sequence,label,x"),
+        # The numbers of the rows
+        *(f"{name},sequence,label,x" for name in ("", "Unnamed: 0", "Index", "level_0", '"  "')),
     ],
 )
-def test_a_table_without_a_column_it_needs_is_rejected(
-    header: str, message: str, write: Write
-) -> None:
-    assert message in refusal(write("a.csv", f"{header}\n")).what
+def test_a_table_with_wrong_columns_is_rejected(header: str, write: Write) -> None:
+    path = write("a.csv", f"{header}\n")
+    assert refusal(path).where == f"{path}:1"
 
 
 def test_a_table_of_a_header_alone_is_rejected(write: Write) -> None:
-    assert "there is no sequence" in refusal(write("a.csv", "sequence,label,a\n")).what
+    path = write("a.csv", "sequence,label,a\n")
+    assert refusal(path).where == path
 
 
 # Arrays
@@ -446,40 +387,37 @@ def test_a_lone_sequence_can_be_read_without_a_label(kind: str, write: Write) ->
     assert len(read(many, labelled=False)) == 4
 
 
+X = np.zeros((2, 3, 1))
+
+
 @pytest.mark.parametrize(
-    ("arrays", "message"),
+    "arrays",
     [
-        ({"a": np.zeros((2, 3, 1))}, "no array x"),
-        ({"x": np.zeros((2, 3))}, "x has the shape (2, 3)"),
-        ({"x": np.zeros((2, 3, 1, 1))}, "x has the shape"),
-        ({"x": np.zeros((3, 3, 1))}, "y has the shape (2,), and there are 3 sequences"),
-        ({"x": np.zeros((4, 1)), "lengths": np.array([1, 2])}, "add up to 3, x has 4 frames"),
-        ({"x": np.zeros((4, 1)), "lengths": np.array([2**62] * 4)}, "add up to"),
-        ({"x": np.zeros(()), "lengths": np.array([1, 2])}, "add up to 3"),
-        ({"x": np.zeros((4, 1)), "lengths": np.array([5, -1])}, "not whole numbers"),
-        ({"x": np.zeros((4, 1)), "lengths": np.array([2.0, 2.0])}, "not whole numbers"),
-        ({"x": np.zeros((4, 1)), "lengths": np.array([[2, 2]])}, "not whole numbers"),
-        ({"x": np.zeros((2, 3, 1)), "lengths": np.array([2, 4])}, "lengths do not fit"),
-        ({"x": np.zeros((2, 3, 1)), "lengths": np.array([2])}, "lengths do not fit"),
-        ({"x": np.zeros((4, 1)), "lengths": np.array([4, 0])}, "sequence is empty"),
-        ({"x": np.zeros((2, 3, 0))}, "sequence is empty"),
-        ({"x": np.full((2, 3, 1), "a")}, "not numbers"),
-        ({"x": np.zeros((2, 3, 1), dtype=complex)}, "not numbers"),
-        ({"x": np.full((2, 3, 1), np.inf)}, "infinite"),
-        ({"x": np.full((2, 3, 1), 1e39)}, "infinite"),
-        ({"x": np.zeros((0, 3, 1)), "y": np.zeros(0)}, "there is no sequence"),
-        ({"x": np.zeros((2, 3, 1)), "y": np.array([True, False])}, "bool"),
-        ({"x": np.zeros((2, 3, 1)), "y": np.array([1.0, np.nan])}, "nan"),
-        ({"x": np.zeros((2, 3, 1)), "y": np.array(["a", " "])}, "label is empty"),
-        ({"x": np.zeros((2, 3, 1)), "y": np.array("a")}, "y has the shape ()"),
+        {"a": X},
+        {"x": np.zeros((2, 3))},
+        {"x": np.zeros((2, 3, 1, 1))},
+        {"x": np.zeros((3, 3, 1))},
+        *({"x": np.zeros((4, 1)), "lengths": np.array(sizes)} for sizes in ([1, 2], [2**62] * 4)),
+        *({"x": np.zeros((4, 1)), "lengths": np.array(sizes)} for sizes in ([5, -1], [2.0, 2.0])),
+        *({"x": np.zeros((4, 1)), "lengths": np.array(sizes)} for sizes in ([[2, 2]], [4, 0])),
+        {"x": np.zeros((4, 1)), "lengths": np.array([2**63, 2**63, 4], dtype=np.uint64)},
+        {"x": np.zeros(()), "lengths": np.array([1, 2])},
+        *({"x": X, "lengths": np.array(sizes)} for sizes in ([2, 4], [2])),
+        {"x": np.zeros((2, 3, 0))},
+        {"x": np.full((2, 3, 1), "a")},
+        {"x": X.astype(complex)},
+        *({"x": np.full((2, 3, 1), number)} for number in (np.inf, 1e39)),
+        {"x": np.zeros((0, 3, 1)), "y": np.zeros(0)},
+        *({"x": X, "y": np.array(y)} for y in ([True, False], [1.0, np.nan], ["a", " "], "a")),
+        {"x": X, "y": np.array([b"a", b"b"])},
+        {"x": X, "y": np.array(["2024-01-02"] * 2, dtype="datetime64[ns]")},
     ],
 )
 def test_an_npz_file_of_another_form_is_rejected(
-    arrays: dict[str, np.ndarray], message: str, write: Write
+    arrays: dict[str, np.ndarray], write: Write
 ) -> None:
-    assert (
-        message in refusal(write("a.npz", archive_bytes(**{"y": np.array([1, 2]), **arrays}))).what
-    )
+    path = write("a.npz", archive_bytes(**{"y": np.array([1, 2]), **arrays}))
+    assert str(refusal(path).where).startswith(path)
 
 
 def test_an_infinite_value_is_named_by_frame_and_feature(write: Write) -> None:
@@ -507,54 +445,18 @@ def test_pickled_arrays_are_rejected_and_never_run(write: Write) -> None:
     array = np.array([Treacherous(), None], dtype=object)
     pickled = array_bytes(array, allow_pickle=True)
     header = pickled[: pickled.index(b"\n") + 1]
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as members:
-        members.writestr("x.npy", pickled)
-    for name, content in {"a.npy": pickled, "a.npz": archive.getvalue()}.items():
-        error = refusal(write(name, content), labelled=False)
-        assert "Python objects" in error.what
-        assert "lengths" in str(error.todo)
-    # Nothing but a pickle, without numpy's header.
-    error = refusal(write("b.npy", pickled[len(header) :]), labelled=False)
-    assert "neither an .npy nor an .npz" in error.what
+    files = {"a.npy": pickled, "a.npz": archive(x=pickled), "b.npy": pickled[len(header) :]}
+    for name, content in files.items():
+        path = write(name, content)
+        assert refusal(path, labelled=False).where == path
     assert not Treacherous.unpickled
 
 
-@pytest.mark.parametrize(
-    ("name", "cure"),
-    [
-        ("x", "their lengths as lengths"),
-        ("lengths", "lengths.astype(int)"),
-        ("y", "y.astype(str)"),
-    ],
-)
-def test_an_array_of_objects_is_rejected_by_its_name_with_its_cure(
-    name: str, cure: str, write: Write
-) -> None:
+@pytest.mark.parametrize("name", ["x", "lengths", "y"])
+def test_an_array_of_objects_is_rejected_by_its_name(name: str, write: Write) -> None:
     arrays = {"x": np.zeros((5, 2)), "lengths": np.array([2, 3]), "y": np.array(["a", "b"])}
     arrays[name] = arrays[name].astype(object)
-    error = refusal(write("a.npz", archive_bytes(**arrays)))
-    assert f"array {name} " in error.what
-    assert cure in str(error.todo)
-
-
-@pytest.mark.parametrize(
-    ("labels", "cure"),
-    [
-        (np.array(["grün".encode(), b"rot"]), 'numpy.char.decode(y, "utf-8")'),
-        (np.array([True, False]), "y.astype(str)"),
-        (np.array(["2024-01-02", "2024-01-03"], dtype="datetime64[ns]"), "y.astype(str)"),
-    ],
-)
-def test_labels_that_are_no_text_are_rejected_with_their_cure(
-    labels: np.ndarray, cure: str, write: Write
-) -> None:
-    x = np.zeros((2, 3, 1))
-    error = refusal(write("a.npz", archive_bytes(x=x, y=labels)))
-    assert str(labels.dtype) in error.what
-    assert str(error.todo).endswith(cure)
-    cured = eval(cure, {"numpy": np, "y": labels})
-    assert len(read(write("a.npz", archive_bytes(x=x, y=cured)))) == 2
+    assert f"array {name} " in refusal(write("a.npz", archive_bytes(**arrays))).what
 
 
 @same_folder
@@ -691,13 +593,10 @@ def test_an_empty_folder_and_an_ambiguous_archive_are_rejected(
 ) -> None:
     (tmp_path / "empty").mkdir()
     for labelled in (True, False):
-        error = refusal(tmp_path / "empty", labelled=labelled)
-        assert ".npy or .npz" in error.what
-        assert str(error.why).endswith(" nothing")
-    write("many/cat/a.npz", archive_bytes(a=np.ones(1), b=np.ones(1)))
+        assert refusal(tmp_path / "empty", labelled=labelled).where == str(tmp_path / "empty")
+    path = write("many/cat/a.npz", archive_bytes(a=np.ones(1), b=np.ones(1)))
     error = refusal(tmp_path / "many")
-    assert "no array x" in error.what
-    assert error.why == "there are a, b"
+    assert (error.where, error.why) == (path, "there are a, b")
 
 
 # Any form
@@ -713,7 +612,7 @@ def test_differing_widths_are_rejected_with_both_places(write: Write) -> None:
 
 @pytest.mark.parametrize("name", ["a.ts", "a.csv", "a.npy", "a.npz", "folder", "a.txt"])
 def test_what_is_not_there_is_rejected(name: str, tmp_path: Path) -> None:
-    assert "there is no such file" in refusal(tmp_path / name).what
+    assert refusal(tmp_path / name).where == str(tmp_path / name)
 
 
 def test_a_file_of_another_form_is_rejected_with_those_that_are_read(write: Write) -> None:
@@ -738,40 +637,56 @@ def test_files_read_in_part_are_closed(write: Write) -> None:
 # Times of frames
 
 
-def test_the_times_of_a_sequence_are_given_as_they_are_written(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text("x,time,sequence\n1,0.50,a\n1, 1e0,a\n1,3,b\n1,3,c\n1,4,c\n")
-    found = [frame_times(str(path), number) for number in (1, 2, 3)]
-    assert found == [("0.50", "1e0"), ("3",), ("3", "4")]
-    with pytest.raises(DataError, match="no sequence 4"):
-        frame_times(str(path), 4)
+@pytest.mark.parametrize(
+    ("name", "content", "times"),
+    [
+        (
+            "x.csv",
+            "x,time,sequence\n1,0.50,a\n1, 1e0,a\n1,3,b\n1,3,c\n1,4,c\n",
+            [("0.50", "1e0"), ("3",), ("3", "4")],
+        ),
+        *(
+            (
+                "x.ts",
+                f"@timeStamps true\n@classLabel {'true a' if label else 'false'}\n@data\n"
+                f"(0.50,1),(1e0,2):(0.50,3),(1e0,4){label}\n"
+                f"(2020-01-01 10:30:00,1):(2020-01-01 10:30:00,2){label}\n",
+                [("0.50", "1e0"), ("2020-01-01 10:30:00",)],
+            )
+            for label in ("", ":a")
+        ),
+        ("y.csv", "x,sequence\n1,a\n", [None]),
+        ("y.ts", "@classLabel true a\n@data\n1,2:a\n", [None]),
+        ("y.npy", array_bytes(np.ones((1, 2))), [None]),
+        ("folder.csv/x.npy", array_bytes(np.ones((1, 2))), [None]),
+    ],
+)
+def test_the_times_of_a_sequence_are_given_as_they_are_written(
+    name: str, content: str | bytes, times: list[tuple[str, ...] | None], write: Write
+) -> None:
+    path = write(name, content).removesuffix("/x.npy")
+    assert [frame_times(path, number) for number in range(1, len(times) + 1)] == times
+    with pytest.raises(DataError) as raised:
+        frame_times(path, len(times) + 1)
+    assert raised.value.where == path
 
 
-@pytest.mark.parametrize("labels", [True, False])
-def test_the_times_of_a_case_are_those_of_its_tuples(tmp_path: Path, labels: bool) -> None:
-    label = ":a" if labels else ""
-    cases = ["(0.50,1),(1e0,2):(0.50,3),(1e0,4)", "(2020-01-01 10:30:00,1):(2020-01-01 10:30:00,2)"]
-    header = ["@timeStamps true", f"@classLabel {'true a' if labels else 'false'}", "@data"]
-    path = tmp_path / "x.ts"
-    path.write_text("\n".join([*header, *(f"{case}{label}" for case in cases)]) + "\n")
-    found = [frame_times(str(path), number) for number in (1, 2)]
-    assert found == [("0.50", "1e0"), ("2020-01-01 10:30:00",)]
-    with pytest.raises(DataError, match="no sequence 3"):
-        frame_times(str(path), 3)
+@pytest.mark.parametrize("name", ["time", "Time", " TIMESTAMP", "datetime", "Date", "time_stamp"])
+@pytest.mark.parametrize("times", [("1", "2"), ("2024-05-31", "2024-05-31 10:00:00+02:00")])
+def test_times_are_no_feature(name: str, times: tuple[str, str], write: Write) -> None:
+    rows = [f"{time},a,one,1" for time in times]
+    path = write("x.csv", "\n".join([f"{name},sequence,label,x", *rows]))
+    (sequence,) = read_feature_sequences(path)
+    assert (sequence.columns, sequence.input.shape) == (("x",), (2, 1))
+    assert frame_times(path, 1) == times
 
 
-def test_what_has_no_times_has_none(tmp_path: Path, write: Write) -> None:
-    write("x.csv", "x,sequence\n1,a\n")
-    write("x.ts", "@classLabel true a\n@data\n1,2:a\n")
-    write("x.npy", array_bytes(np.ones((1, 2))))
-    write("folder.csv/x.npy", array_bytes(np.ones((1, 2))))
-    for name in ("x.csv", "folder.csv", "x.ts", "x.npy"):
-        assert frame_times(str(tmp_path / name), 1) is None
+def test_a_column_of_labels_may_be_called_date(write: Write) -> None:
+    (sequence,) = read(write("x.csv", "time,date,sequence,x\n1,monday,a,1\n"), "date")
+    assert (sequence.columns, sequence.labels) == (("x",), ("monday",))
 
 
-def test_times_are_found_beside_labels_in_a_column_of_another_name(write: Write) -> None:
-    path = write("x.csv", "sequence,time,kind,x\na,0.5,one,1\na,1.5,one,2\n")
-    assert frame_times(path, 1, "kind") == ("0.5", "1.5")
+# Damage
 
 
 def forged(shape: tuple[int, ...], type_: str = "<f4", content: bytes = b"\0" * 16) -> bytes:
@@ -828,12 +743,6 @@ def test_millions_of_sequences_in_a_few_bytes_do_not_fill_the_memory(
             tracemalloc.stop()
 
 
-def test_lengths_whose_sum_overflows_do_not_fit(write: Write) -> None:
-    lengths = np.array([2**63, 2**63, 4], dtype=np.uint64)
-    content = archive_bytes(x=np.zeros((4, 1)), y=np.zeros(3), lengths=lengths)
-    assert refusal(write("a.npz", content)).what.startswith("the lengths add up")
-
-
 def test_a_pipe_in_the_place_of_an_array_is_refused(tmp_path: Path, write: Write) -> None:
     (tmp_path / "a").mkdir()
     os.mkfifo(tmp_path / "a" / "x.npy")
@@ -857,29 +766,3 @@ def test_an_archive_that_expands_without_end_is_not_read(
 def test_labels_beyond_unicode_are_not_text(write: Write) -> None:
     content = archive(x=forged((1, 1, 4)), y=forged((1,), "<U1", b"\0\0\xff\0"))
     assert refusal(write("a.npz", content)).where == f"{write('a.npz', content)}:1"
-
-
-@pytest.mark.parametrize("name", ["", "Unnamed: 0", "index", "Index", "level_0", '"  "'])
-@pytest.mark.parametrize("labelled", [True, False])
-def test_the_numbers_of_the_rows_are_no_feature(name: str, labelled: bool, write: Write) -> None:
-    path = write("x.csv", f"{name},sequence,label,x\n0,a,one,1\n1,b,two,2\n")
-    assert refusal(path, labelled=labelled).where == f"{path}:1"
-
-
-@pytest.mark.parametrize("name", ["time", "Time", " TIMESTAMP", "datetime", "Date", "time_stamp"])
-@pytest.mark.parametrize("times", [("1", "2"), ("2024-05-31", "2024-05-31 10:00:00+02:00")])
-def test_times_are_no_feature(name: str, times: tuple[str, str], write: Write) -> None:
-    rows = [f"{time},a,one,1" for time in times]
-    path = write("x.csv", "\n".join([f"{name},sequence,label,x", *rows]))
-    (sequence,) = read_feature_sequences(path)
-    assert (sequence.columns, sequence.input.shape) == (("x",), (2, 1))
-    assert frame_times(path, 1) == times
-
-
-def test_a_column_of_labels_may_be_called_date_and_two_times_are_one_too_many(write: Write) -> None:
-    path = write("x.csv", "time,date,sequence,x\n1,monday,a,1\n")
-    (sequence,) = read_feature_sequences(path, "date")
-    assert (sequence.columns, sequence.labels) == (("x",), ("monday",))
-    assert refusal(write("y.csv", "time,date,sequence,label,x\n1,2,a,b,1\n")).where == (
-        str(Path(path).with_name("y.csv")) + ":1"
-    )

@@ -89,22 +89,10 @@ def test_pairs_in_memory_train_the_weights_that_files_train_and_resume(tmp_path:
     api.train(given, examples=pairs, validation=held_out, observers=())
     assert_same_weights(config, given)
     api.train(given, examples=pairs, validation=held_out, observers=())  # which is finished
-    with pytest.raises(TrainingError, match="train data have changed"):
+    with pytest.raises(TrainingError):
         api.train(given, examples=pairs[1:], validation=held_out, observers=())
     found = api.dry_run(given, examples=pairs, validation=held_out).data
     assert found == api.dry_run(config).data
-
-
-def test_findings_in_memory_are_named_by_their_number(tmp_path: Path) -> None:
-    examples = [("a", "x"), ("b", "y"), ("c", "x"), ("d", "y"), ("a", "x"), (" ", "x")]
-    given = [("e", "x"), ("c ", "x"), ("c", "x"), ("e", "y")]
-    found = api.dry_run(text_run(tmp_path, smallest_class=1), examples=examples, validation=given)
-    lines = "\n".join(found.data)
-    assert "the text is empty (example 6)" in lines
-    assert "validation or test data (example 3)" in lines
-    assert "the same example came before (example 5)" in lines
-    assert "the same example came before (validation example 3)" in lines
-    assert "with another label (validation example 4)" in lines
 
 
 def test_what_is_in_memory_becomes_examples() -> None:
@@ -154,15 +142,18 @@ def test_what_is_no_example_is_rejected_with_its_number(config: RunConfig, examp
 
 def test_data_are_in_files_or_in_memory_and_there_are_some(tmp_path: Path) -> None:
     named = without_files(small_run(tmp_path), "validation")
-    with pytest.raises(ConfigError, match=r"data\.train"):
-        parts_of(named, [("a", "b")], [("a", "b")])
-    with pytest.raises(ConfigError, match=r"data\.validation names no files"):
-        parts_of(without_files(named, "train"), [("a", "b")])
-    with pytest.raises(ConfigError, match=r"data\.train names no files"):
-        parts_of(CLASSIFICATION)
-    with pytest.raises(DataError, match="no examples"):
+    pairs = [("a", "b")]
+    for config, given in (
+        (named, (pairs, pairs)),
+        (without_files(named, "train"), (pairs,)),
+        (CLASSIFICATION, ()),
+    ):
+        with pytest.raises(ConfigError):
+            parts_of(config, *given)
+    with pytest.raises(DataError) as raised:
         parts_of(CLASSIFICATION, [])
-    assert parts_of(named, validation=[("a", "b")]).train.files == named.data.train
+    assert raised.value.where == "train examples"
+    assert parts_of(named, validation=pairs).train.files == named.data.train
 
 
 # Files that the configuration of a model folder names

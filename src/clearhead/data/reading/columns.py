@@ -26,14 +26,13 @@ SAMPLE = 1000
 The start alone would show one label only of a file that is sorted by label.
 """
 
-LEAST = 10
-"""Fewer rows show nothing."""
+LEAST = 10  # fewer rows show nothing
 
 LABEL_WORDS = 4
 """A label has this many words on average at most, and so has the name of a column."""
 
 UNSPACED = range(0x0E00, 0xD7B0)
-"""Thai to Korean, roughly: a cell with such a character is not judged by its words."""
+"""Thai to Korean, roughly: each such character counts as a word."""
 
 TEXT_OPTION = "--text-column"
 """The option of `clearhead classify` for the column of the texts."""
@@ -68,22 +67,14 @@ class Columns(NamedTuple):
 
     def check(self) -> None:
         """Raise a ConfigError for one column twice, or for a name and a position."""
-        if type(self.text) is not type(self.label):
-            what = "one column is named and the other is not: {!r} and {!r}"
-            why = "names mean that the file has a header, positions that it has none"
-            todo = "give two names or two positions"
-        elif self.text == self.label:
-            what = "the texts and the labels would be in the same column, {!r}"
-            why, todo = None, "choose two different columns"
-        else:
-            return
-        raise ConfigError(
-            what.format(*self),
-            setting="data.label_column",
-            why=why,
-            todo=f"{todo}: --text-column and --label-column, or data.text_column and "
-            "data.label_column",
-        )
+        if type(self.text) is not type(self.label) or self.text == self.label:
+            raise ConfigError(
+                f"the columns {self.text!r} and {self.label!r} do not go together",
+                setting="data.label_column",
+                why="a file with a header has two names, one without has two positions",
+                todo="choose two different columns: --text-column and --label-column, or "
+                "data.text_column and data.label_column",
+            )
 
 
 NAMED = Columns("text", "label")
@@ -111,8 +102,7 @@ def columns_of(table: Table, chosen: Columns, known: Collection[str] = ()) -> Co
 def text_column_of(table: Table, chosen: Columns, known: Collection[str]) -> Column:
     """The column of the texts of a table that may have no labels: a line of one cell is a text.
 
-    Raises:
-        DataError: the texts are likely in another column than the default one.
+    A DataError if they are likely in another column than the one that is read by default.
     """
     if len(table.names) == 1 and not is_csv(table.path) and chosen.text not in table.names:
         return 1
@@ -204,19 +194,15 @@ def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
 
 
 def columns_with_labels(path: str, known: Collection[str]) -> Columns | None:
-    """The positions of the texts and labels of a file of two columns with tabs, without a header.
-
-    None if not exactly one of the columns has only known labels, or the file has another form.
-    """
+    """The positions in a table of two columns without a header, if one has only known labels."""
     found = _by_known_labels(_judged_rows(path), known)
     return found if found and found.by_position else None
 
 
 def header_at(path: str, position: int, usual: Column, known: Collection[str]) -> str:
-    """The name at a position, from 1, of line 1 of a table that looks like a header; otherwise "".
+    """The name at a position in line 1 if that looks like a header; otherwise "".
 
-    It does if it has the `usual` name there, or names of the texts and labels (see
-    `likely_columns`).
+    It does if it has the `usual` name there, or the names of `likely_columns`.
     """
     rows, likely = _judged_rows(path), likely_columns(path, known)
     name = rows[0][position - 1] if rows else ""
@@ -252,11 +238,7 @@ def columns_hint(
 ) -> str:
     """A hint for an unusual label, if its place is line 1 of a table that may be misread.
 
-    Args:
-        place: of the label, `train.tsv:1`.
-        label: that was read there.
-        known: other labels.
-        pattern: a file with the same columns in the settings, which are right for it.
+    `pattern` is a file for which the columns in the settings are right.
     """
     file, _, line = (place or "").rpartition(":")
     if line != "1" or not has_ending(file, ".csv", ".tsv", ".txt"):
@@ -309,7 +291,7 @@ def _labels_of(cells: Sequence[str]) -> list[str]:
 
 
 def mean_words(cells: Sequence[str]) -> float:
-    """The mean number of words; a character of a script without spaces counts as a word."""
+    """The mean number of words."""
     unspaced = sum(ord(character) in UNSPACED for cell in cells for character in cell)
     return (sum(len(cell.split()) for cell in cells) + unspaced) / max(1, len(cells))
 

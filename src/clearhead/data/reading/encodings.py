@@ -10,31 +10,19 @@ from typing import BinaryIO
 
 from clearhead.errors import DataError
 
+_AS_TABLE = "save the table as .csv or .tsv in UTF-8"
+_AS_TEXT = "save the texts as a text file in UTF-8"
 SIGNATURES = {
     b"\x1f\x8b": ("a gzip file", "unpack it with gunzip, or give it a name that ends in .gz"),
-    b"PK\x03\x04": (
-        "a zip archive or an office document (.xlsx, .docx, .npz …)",
-        "unpack it, or save the table as .csv or .tsv in UTF-8",
-    ),
-    b"\xd0\xcf\x11\xe0": (
-        "an old office document (.xls, .doc)",
-        "save the table as .csv or .tsv in UTF-8",
-    ),
     b"BZh": ("a bzip2 file", "unpack it with bunzip2"),
     b"\xfd7zXZ": ("an xz file", "unpack it with unxz"),
     b"\x28\xb5\x2f\xfd": ("a zstd file", "unpack it with unzstd"),
-    b"7z\xbc\xaf": ("a 7z archive", "unpack it"),
-    b"%PDF-": ("a PDF document", "save its text as a .txt file in UTF-8"),
-    b"PAR1": ("a Parquet file", "save the table as .csv or .jsonl"),
-    b"ARROW1": ("an Arrow file", "save the table as .csv or .jsonl"),
-    b"SQLite format 3": ("an SQLite database", "save the table as .csv"),
+    b"PK\x03\x04": ("a zip archive or an office document", f"unpack it, or {_AS_TABLE}"),
+    b"\xd0\xcf\x11\xe0": ("an old office document (.xls, .doc)", _AS_TABLE),
+    b"PAR1": ("a Parquet file", _AS_TABLE),
+    b"%PDF-": ("a PDF document", _AS_TEXT),
     b"\x93NUMPY": ("a NumPy array", "give a text file; arrays are for features"),
-    b"\x89HDF": ("an HDF5 file", "save the texts as a text file in UTF-8"),
-    b"\x89PNG": ("a picture (PNG)", "give a text file"),
-    b"\xff\xd8\xff": ("a picture (JPEG)", "give a text file"),
-    b"\x80\x02": ("a pickle", "save the texts as a text file in UTF-8"),
-    b"\x80\x04": ("a pickle", "save the texts as a text file in UTF-8"),
-    b"\x80\x05": ("a pickle", "save the texts as a text file in UTF-8"),
+    b"\x80\x04": ("a pickle", _AS_TEXT),
 }
 """Kinds of binary files and what to do about them, by the bytes that such a file begins with."""
 
@@ -45,19 +33,12 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
-_PLAIN = "save its text without markup as a .txt file in UTF-8, one sentence per line"
-_ONE_COLUMN = "save the column of the texts as a .txt file in UTF-8, one text per line"
-NO_LINES = {
-    ".json .jsonl .ndjson": "write the texts one per line: jq -r .text FILE > NEW_FILE",
-    ".csv .xlsx .xls .ods .parquet": _ONE_COLUMN,
-    ".po .pot .xlf .xliff .sdlxliff .tmx .resx .strings .properties .yaml .yml": "extract its "
-    "texts into a .txt file, one per line",
-    ".html .htm .xhtml .xml .sgm .sgml .rtf .tex": _PLAIN,
-    ".srt .vtt .sub .ass .ssa .sbv": "save its sentences without numbers and times as a .txt file, "
-    "one per line",
-    ".docx .doc .odt .pdf .epub .pptx .ppt .odp": _PLAIN,
-}
-"""Endings of files whose lines are no texts, and what to do about them; `.gz` may follow."""
+NO_LINES = tuple(
+    ".json .jsonl .ndjson .csv .xlsx .xls .ods .parquet .po .pot .xlf .xliff .sdlxliff .tmx .resx "
+    ".strings .properties .yaml .yml .html .htm .xhtml .xml .sgm .sgml .rtf .tex .srt .vtt .sub "
+    ".ass .ssa .sbv .docx .doc .odt .pdf .epub .pptx .ppt .odp".split()
+)
+"""Endings of files whose lines are no texts; `.gz` may follow."""
 
 NO_TEXT = re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{\"]|<\?xml|<!doctype|<html|WEBVTT\b|msgid \")", re.I)
 """The start of line 1 of JSON, of markup, of subtitles or of a gettext catalogue."""
@@ -76,16 +57,7 @@ USUAL = ("cp1252", "euc_jp")
 
 
 def not_text(error: Exception, raw: bytes, where: str, head: bytes, stream: BinaryIO) -> DataError:
-    """The error for a line that cannot be decoded.
-
-    Args:
-        error: from decoding it; a UnicodeDecodeError if the bytes are not UTF-8, an OverflowError
-            if they are too many.
-        raw: the line.
-        where: its place, `file:line`.
-        head: the first bytes of the file.
-        stream: what follows the line.
-    """
+    """The error for a line that cannot be decoded; `head` is the start of its file."""
     if kind := next((SIGNATURES[start] for start in SIGNATURES if head.startswith(start)), None):
         what, todo = kind
         return DataError(f"this is {what}, not text", where=where.rpartition(":")[0], todo=todo)

@@ -89,12 +89,6 @@ def read_labelled_texts(
 
     With `multi_label`, `|` separates the labels in a cell, and an empty cell or list means that no
     label applies. An empty text is read as "". `known` are labels by which columns are recognised.
-
-    Raises:
-        DataError: the file is missing, unreadable, empty, not UTF-8 or of the wrong format, a
-            label is missing, or a text has several labels without `multi_label`.
-        ConfigError: the texts and the labels would be in the same column, or one has a name and
-            the other a position.
     """
     columns = Columns(text_column, label_column)
     columns.check()
@@ -110,10 +104,6 @@ def read_texts(file: str, columns: Columns = NAMED, known: Collection[str] = ())
 
     With `known` labels, a file with tabs may also have no header: a line is then a text, or
     `label<TAB>text`.
-
-    Raises:
-        DataError: the file is missing, unreadable, empty or of the wrong format, or lacks the
-            column; or with `known` labels, the texts are likely in another column.
     """
     if is_jsonl(file):
         for line, record in read_jsonl(file):
@@ -185,10 +175,7 @@ TEXT_FORMATS: Formats[_Reader] = Formats(
 
 
 def labels_of(values: Sequence[object], multi_label: bool, where: str) -> tuple[str, ...]:
-    """The labels of an example from their values; a DataError unless there is one, or any number.
-
-    Any number is allowed with `multi_label`. `label_name` has the other errors.
-    """
+    """The labels of an example from their values: one, or any number with `multi_label`."""
     labels = tuple(dict.fromkeys(label_name(value, where) for value in values))
     if multi_label or len(labels) == 1:
         return labels
@@ -205,11 +192,7 @@ def join_lines(text: str) -> str:
 
 
 def label_name(value: object, where: str) -> str:
-    """A label from a file or an array, as a string in its normal form.
-
-    Raises:
-        DataError: it is missing, empty, neither text nor a number, or has a control character.
-    """
+    """A label from a file or an array, as a string in its normal form."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         kind = "missing" if value is None else type_of(value)
         raise DataError(f"the label is {kind}, not text or a number", where=where)
@@ -228,11 +211,7 @@ def label_name(value: object, where: str) -> str:
 
 
 def in_columns(example: Labelled[Any], names: Sequence[str]) -> Labelled[Any]:
-    """The example with its features in the order of `names`, if it has names as well.
-
-    Raises:
-        DataError: a feature is missing, or is not among the names.
-    """
+    """The example with its features in the order of `names`, if it has names as well."""
     if not names or not example.columns or example.columns == tuple(names):
         return example
     missing = [name for name in names if name not in example.columns]

@@ -39,17 +39,11 @@ R = TypeVar("R")
 
 
 class Format(NamedTuple, Generic[R]):
-    """A file format.
-
-    Attributes:
-        read: reads a file of this format.
-        content: of the file, for help texts and errors.
-        named_columns: whether the columns have names (the keys of JSON objects count).
-    """
+    """A file format: how it is read, and for errors its content."""
 
     read: R
     content: str
-    named_columns: bool = False
+    named_columns: bool = False  # the keys of JSON objects count
 
 
 class Formats(dict[str, Format[R]]):
@@ -60,13 +54,8 @@ class Formats(dict[str, Format[R]]):
         return next((found for ending, found in self.items() if has_ending(path, ending)), None)
 
     def reader(self, path: str, content: str, otherwise: str = "") -> R:
-        """The reader for a file; `content` and `otherwise`, another way to give it, are for errors.
-
-        Raises:
-            DataError: the name has another ending.
-        """
-        found = self.of(path)
-        if found is not None:
+        """The reader for a file; a DataError with its content and another way to give it."""
+        if found := self.of(path):
             return found.read
         if not os.path.exists(os.path.expanduser(path)):
             raise DataError("there is no such file or folder", where=path, todo=check_path(path))
@@ -86,19 +75,18 @@ def has_ending(path: str, *endings: str) -> bool:
 
 def read_texts_in_lines(path: str) -> Generator[str, None, None]:
     """The lines of a file of one text per line; it raises as `read_lines`."""
-    for endings, todo in NO_LINES.items():
-        if has_ending(path, *endings.split()) and os.path.exists(os.path.expanduser(path)):
-            what = "files with this ending are not read line by line"
-            raise DataError(what, where=path, why="their lines are no texts", todo=todo)
+    if has_ending(path, *NO_LINES) and os.path.exists(os.path.expanduser(path)):
+        raise DataError(
+            "files with this ending are not read line by line",
+            where=path,
+            why="their lines are no texts",
+            todo="save the texts as a .txt file in UTF-8, one per line",
+        )
     return read_lines(path)
 
 
 def read_lines(path: str) -> Generator[str, None, None]:
-    """The lines of one text file, without their ends.
-
-    Raises:
-        DataError: the file is missing, unreadable, empty, binary or not UTF-8.
-    """
+    """The lines of a text file, without their ends; a DataError if it is empty or no text."""
     empty = True
     with open_unpacked(path) as stream:
         for line in read_stream(stream, path):
@@ -109,11 +97,7 @@ def read_lines(path: str) -> Generator[str, None, None]:
 
 
 def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of an open stream, which may be empty, such as the standard input.
-
-    Raises:
-        DataError: it is unreadable, binary or not UTF-8.
-    """
+    """The lines of an open stream, which may be empty, such as the standard input."""
     head, lines = b"", _raw_lines(stream)
     for number in itertools.count(1):
         where = f"{name}:{number}"
@@ -223,14 +207,10 @@ def open_unpacked(path: str) -> Iterator[BinaryIO]:
 
 
 def open_packed(path: str, *, regular: bool = False) -> BufferedReader:
-    """The bytes of a file as they are on disk, not unpacked.
+    """The bytes of a file, not unpacked; a DataError if it is missing, a folder, or unreadable.
 
-    Args:
-        path: of the file. A pipe, such as `/dev/stdin`, is a file too.
-        regular: whether it must be a file on a disk. Opening a pipe without a writer never ends.
-
-    Raises:
-        DataError: the file is missing, a folder, or cannot be read; or `regular` is not met.
+    A pipe, such as `/dev/stdin`, is a file too unless the file must be `regular`. Opening a pipe
+    without a writer never ends.
     """
     if regular:
         check_regular(path)
@@ -245,10 +225,7 @@ def open_packed(path: str, *, regular: bool = False) -> BufferedReader:
 
 
 def check_regular(path: str, *, folder: bool = False) -> None:
-    """Raise a DataError for a pipe, a device, or a folder unless it may be a `folder`.
-
-    Nothing is raised for what does not exist: reading it raises the error.
-    """
+    """Raise a DataError for a pipe, a device, or a folder unless it may be a `folder`."""
     if is_read_once(path):
         raise DataError(
             "this is a pipe or a device, not a file",

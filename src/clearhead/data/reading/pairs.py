@@ -32,9 +32,7 @@ class Pair(NamedTuple):
     line: int
 
 
-CORPUS_LINES = 2**40
-"""No file has so many lines."""
-
+CORPUS_LINES = 2**40  # no file has so many
 
 SIDES = ("source", "target")
 HEADERS = (SIDES, ("src", "tgt"), ("src", "trg"))
@@ -44,11 +42,11 @@ HEADERS = (SIDES, ("src", "tgt"), ("src", "trg"))
 def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
     """The pairs of parallel files, of files with both sides, or of the phrasebook.
 
-    Names of files may end in `.gz`. `part` is the part of a phrasebook that is named without one.
+    `part` is the part of a phrasebook that is named without one.
 
     Raises:
-        DataError: a file is missing, unreadable, empty, binary, not UTF-8 or of the wrong format;
-            parallel files differ in length (known only at the end of the shorter one).
+        DataError: a file cannot be used; or parallel files differ in length, which is known only at
+            the end of the shorter one.
     """
     if not files:
         raise DataError("there are no files of sentence pairs")
@@ -123,8 +121,7 @@ def _read_parallel(source: str, target: str) -> Iterator[Pair]:
                     "the files differ in length, so their lines do not belong together",
                     where=f"{source}, {target}",
                     why=f"{counts[0]:,} lines and {counts[1]:,} lines",
-                    todo="name files in which line n of one is the translation of line n of the "
-                    "other",
+                    todo="name files whose lines n are translations of each other",
                 )
             yield Pair(left, right, count)
 
@@ -146,10 +143,7 @@ def _read_tsv(path: str) -> Iterator[Pair]:
 
 
 def _languages(source: str, target: str) -> tuple[str, str] | None:
-    """The languages that the cells of a header name: `en`, tab, `pt-BR`. None: it is no such one.
-
-    The same language twice may be a pair.
-    """
+    """The two languages that the cells of a header name, such as `en` and `pt-BR`, or None."""
     names = source.strip(), target.strip()
     first, second = (language_in(name) or language_in(name.lower()) for name in names)
     return (first, second) if first and second and first != second else None

@@ -36,19 +36,12 @@ The latter may have the weight of the example in the training loss as a third it
 
 @dataclass(frozen=True)
 class DataPart:
-    """One part of the data.
-
-    Attributes:
-        name: of the part.
-        files: for `read_pairs` or `read_examples`; () for examples given in memory.
-        examples: the pairs or labelled examples that were read, or given.
-        form: of what is read; the form of targets follows from it.
-    """
+    """One part of the data."""
 
     name: Part | Literal["replay"]
-    files: tuple[str, ...] = ()
-    examples: tuple[Any, ...] = ()
-    form: NormalForm = PLAIN
+    files: tuple[str, ...] = ()  # () for examples given in memory
+    examples: tuple[Any, ...] = ()  # pairs or labelled examples that were read, or given
+    form: NormalForm = PLAIN  # of what is read; the form of targets follows from it
 
     def __bool__(self) -> bool:
         return bool(self.files or self.examples)
@@ -60,13 +53,13 @@ class DataPart:
 
     @cached_property
     def hashes(self) -> list[tuple[str, bytes]]:
-        """Each file or folder (or `memory`) with the hash of its content; see `file_hash`."""
+        """Each file or folder (or `memory`) with its `file_hash`."""
         if not self.files and self.examples:
             return [("memory", _memory_hash(self.examples))]
         return [(file, file_hash(file, self._kind)) for file in self.files]
 
     def pairs(self) -> Iterator[Pair]:
-        """The sentence pairs, as a stream if they are not in memory; errors as `read_pairs`."""
+        """The sentence pairs, as a stream if they are not in memory."""
         if self.examples or not self.files:
             return iter(self.examples)
         return self._formed(read_pairs(self.files, self._kind))
@@ -107,16 +100,16 @@ class DataPart:
         return path.name
 
     def read(self, config: RunConfig) -> DataPart:
-        """The part with its examples in memory.
-
-        Raises:
-            DataError: a file cannot be used; `where` is the file and line.
-        """
+        """The part with its examples in memory."""
         if self.examples or not self.files:
             return self
         if config.task == "translation":
-            return replace(self, examples=tuple(self.pairs()))
+            return self.having(read_pairs(self.files, self._kind), config)
         examples = (example for file in self.files for example in read_examples(file, config))
+        return self.having(examples, config)
+
+    def having(self, examples: Iterable[Any], config: RunConfig) -> DataPart:
+        """The part with these examples, in its form."""
         if config.input == "features":
             examples = of_one_width(examples)
         return replace(self, examples=tuple(self._formed(examples)))
@@ -139,14 +132,11 @@ class Parts(NamedTuple):
 def parts_of(
     config: RunConfig, examples: Given | None = None, validation: Given | None = None
 ) -> Parts:
-    """The parts of the data of a run; no file is read.
-
-    `examples` and `validation` are training and validation examples in memory, instead of files.
+    """The parts of the data of a run, in files or in memory; no file is read.
 
     Raises:
         ConfigError: a part that the run needs is missing, or both in files and in memory.
-        DataError: an example in memory has a wrong form; a folder is named as a file of texts; or a
-            file is a pipe.
+        DataError: an example in memory has a wrong form, or a file is none that can be read twice.
     """
     data, pairs = config.data, config.task == "translation"
     parts = Parts(
@@ -188,13 +178,8 @@ def _part(
         )
     if len(given) == 0:
         raise DataError("there are no examples", where=f"{name} examples")
-    if config.task == "translation":
-        pairs = (_pair(each, n, name) for n, each in enumerate(given, 1))
-        return replace(part, examples=tuple(part._formed(pairs)))
-    labelled = (labelled_example(each, n, name, config) for n, each in enumerate(given, 1))
-    if config.input == "features":
-        labelled = of_one_width(labelled)
-    return replace(part, examples=tuple(part._formed(labelled)))
+    example = _pair if config.task == "translation" else labelled_example
+    return part.having((example(each, n, name, config) for n, each in enumerate(given, 1)), config)
 
 
 def form_of_texts(config: RunConfig) -> NormalForm:
@@ -205,18 +190,14 @@ def form_of_texts(config: RunConfig) -> NormalForm:
     return NormalForm(found.unicode, found.spaces, found.removed)
 
 
-def _pair(given: Any, number: int, name: str) -> Pair:
+def _pair(given: Any, number: int, name: str, _: RunConfig) -> Pair:
     where = _place_in_memory(name, number)
     source, target = _two(given, "(source, target)", where)
     return Pair(_text(source, "the source", where), _text(target, "the target", where), number)
 
 
 def labelled_example(given: Any, number: int, name: str, config: RunConfig) -> Labelled:
-    """An example of `Given` for a classifier; its number and the name of its part are for errors.
-
-    Raises:
-        DataError: it has another form, or several labels where one is needed.
-    """
+    """An example of `Given` for a classifier, by its number in the part of this name."""
     where = _place_in_memory(name, number)
     weight = 1.0
     if isinstance(given, list | tuple) and len(given) == 3:
@@ -253,9 +234,6 @@ def read_examples(path: str, config: RunConfig, known: Collection[str] = ()) -> 
     """The labelled texts of a file, or the feature sequences of a file or folder.
 
     `known` are labels by which the columns of texts are recognised.
-
-    Raises:
-        DataError: they cannot be used; `where` is the file and line.
     """
     data = config.data
     if config.input == "features":
@@ -279,8 +257,7 @@ def parts_of_run(folder: Path, config: RunConfig) -> Parts:
 def check_recorded(folder: Path, part: DataPart) -> None:
     """Check a part of the data whose files the configuration of a model folder names.
 
-    The folder may be a stranger's. A file is only read if it is a file on a disk with the hash that
-    the run has recorded.
+    The folder may be a stranger's: a DataError unless they are the files that the run has recorded.
     """
     try:
         recorded = list(read_json(folder / "provenance.json")["data"].get(part.name, {}).values())
@@ -306,9 +283,6 @@ def file_hash(file: str, part: Part = "train", largest: int = 0) -> bytes:
     Of a folder of feature sequences, the names of the files and `labels.csv` count as well. `part`
     is the part of a phrasebook that is named without one. `largest` is the size in bytes of the
     largest file that is read (0: any).
-
-    Raises:
-        DataError: a file is missing or cannot be read, or is a pipe or a device.
     """
     digest, folder = hashlib.sha256(), Path(os.path.expanduser(file))
     if file.startswith(PHRASEBOOK):
@@ -334,11 +308,10 @@ def file_hash(file: str, part: Part = "train", largest: int = 0) -> bytes:
 def _memory_hash(examples: Sequence[Pair | Labelled]) -> bytes:
     digest = hashlib.sha256()
     for example in examples:
-        content, *rest = example[:2]
-        # Without a weight the hash is that of the content alone.
-        weight = [example.weight] if isinstance(example, Labelled) and example.weight != 1 else []
+        content = example[0]
         if isinstance(content, np.ndarray):
             digest.update(content.tobytes())
             content = content.shape
-        digest.update(json.dumps([content, *rest, *weight]).encode())
+        weight = example.weight if isinstance(example, Labelled) else 1.0
+        digest.update(json.dumps([content, example[1], weight]).encode())
     return digest.digest()

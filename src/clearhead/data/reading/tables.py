@@ -104,8 +104,26 @@ def open_table(path: str, form: Sequence[str] = ()) -> Iterator[Table]:
     All rows have as many cells as the first one. `form` has the names of the cells that the rows of
     a file with tabs must have, for example label and text.
     """
-    with closing(_csv_rows(path) if is_csv(path) else _tab_rows(path, form)) as rows:
-        yield Table(path, next(rows), rows)
+    with closing(_csv_rows(path) if is_csv(path) else _tab_rows(path)) as rows:
+        checked = _of_one_width(rows, path, form)
+        yield Table(path, next(checked), checked)
+
+
+def _of_one_width(rows: Iterator[Row], path: str, form: Sequence[str]) -> Iterator[Row]:
+    expected = len(form)
+    for line, row in rows:
+        expected = expected or len(row)
+        if len(row) != expected:
+            raise DataError(
+                f"the row has {len(row)} cells, not {expected}",
+                where=f"{path}:{line}",
+                why=f"a line is {', tab, '.join(form)}" if form else "line 1 has so many",
+                todo='put a cell with a comma in double quotes: "yes, please"'
+                if is_csv(path)
+                else "separate the columns by one tab, and remove tabs inside texts (cut -f 2,3 "
+                "FILE keeps only columns 2 and 3)",
+            )
+        yield line, row
 
 
 def is_csv(path: str) -> bool:
@@ -159,17 +177,13 @@ def _csv_rows(path: str) -> Generator[Row, None, None]:
 
     A cell may be in double quotes; a line break in it becomes `\n`.
     """
-    columns = 0
+    empty = True
     with closing(read_lines(path)) as lines:
         for line, row in _parsed(lines, path, ","):
-            columns = columns or len(row)
-            if row and len(row) != columns:
-                what = f"the row has {len(row)} cells, the header {columns}"
-                todo = 'put a cell with a comma in double quotes: "yes, please"'
-                raise DataError(what, where=f"{path}:{line}", todo=todo)
             if row:
+                empty = False
                 yield line, row
-    if columns == 0:
+    if empty:
         raise DataError("the file has only empty lines", where=path)
 
 
@@ -211,34 +225,18 @@ def _not_csv(where: str, why: str) -> DataError:
     return DataError("the row is not CSV", where=where, why=why, todo=todo)
 
 
-def _tab_rows(path: str, form: Sequence[str]) -> Generator[Row, None, None]:
-    """The rows of a file with tabs: its lines, or rows of CSV if the cells are quoted."""
-    expected = len(form)
-    with closing(read_lines(path)) as lines:
-        for number, row in _split_at_tabs(lines, path):
-            expected = expected or len(row)
-            if len(row) != expected:
-                what = f"the line is not {', tab, '.join(form) or 'like the first line'}"
-                why = f"it has {len(row) - 1} tabs, not {expected - 1}"
-                todo = "separate the columns by one tab"
-                if len(row) > expected:
-                    todo = "remove tabs inside texts"
-                    todo += "; cut -f 2,3 FILE keeps only columns 2 and 3" if form else ""
-                raise DataError(what, where=f"{path}:{number}", why=why, todo=todo)
-            yield number, row
-
-
-def _split_at_tabs(lines: Iterator[str], path: str) -> Iterator[Row]:
-    """Lines as rows. The first one with a quote decides whether they are read as CSV."""
+def _tab_rows(path: str) -> Generator[Row, None, None]:
+    """The rows of a file with tabs: the first line with a quote decides if cells are quoted."""
     may_be_quoted = not is_read_once(path)
-    for number, line in enumerate(lines, start=1):
-        if may_be_quoted and '"' in line:
-            may_be_quoted = False
-            if _has_quoted_cells(path):
-                rows = _parsed(chain([line], lines), path, "\t", before=number - 1)
-                yield from ((number, row or [""]) for number, row in rows)
-                return
-        yield number, line.split("\t")
+    with closing(read_lines(path)) as lines:
+        for number, line in enumerate(lines, start=1):
+            if may_be_quoted and '"' in line:
+                may_be_quoted = False
+                if _has_quoted_cells(path):
+                    rows = _parsed(chain([line], lines), path, "\t", before=number - 1)
+                    yield from ((number, row or [""]) for number, row in rows)
+                    return
+            yield number, line.split("\t")
 
 
 def _has_quoted_cells(path: str) -> bool:
