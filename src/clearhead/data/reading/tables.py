@@ -115,7 +115,7 @@ def _of_one_width(rows: Iterator[Row], path: str, form: Sequence[str]) -> Iterat
         expected = expected or len(row)
         if len(row) != expected:
             raise DataError(
-                f"the row has {len(row)} cells, not {expected}",
+                f"the row has {len(row)} cell{'s' * (len(row) > 1)}, not {expected}",
                 where=f"{path}:{line}",
                 why=f"a line is {', tab, '.join(form)}" if form else "line 1 has so many",
                 todo='put a cell with a comma in double quotes: "yes, please"'
