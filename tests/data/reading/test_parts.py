@@ -34,6 +34,9 @@ SEVERAL = config_from({"task": "classification", "classifier": {"multi_label": T
 TEXTS = [(label, f"{label} {n} {'x' * (n % 3)}") for n in range(12) for label in ("warm", "cold")]
 
 
+NUMBERS = ["example 1", "validation example 1"]
+
+
 def without_files(config: RunConfig, *names: str) -> RunConfig:
     return dataclasses.replace(
         config, data=dataclasses.replace(config.data, **dict.fromkeys(names, ()))
@@ -99,12 +102,14 @@ def test_what_is_in_memory_becomes_examples() -> None:
     pairs = parts_of(RunConfig(), [("a\nb", "c")], [["d", "e"]])
     assert list(pairs.train.pairs()) == [Pair("a b", "c", 1)]
     assert list(pairs.validation.pairs()) == [Pair("d", "e", 1)]
+    assert [part.place(part.examples[0]) for part in pairs[:2]] == NUMBERS
     texts = parts_of(CLASSIFICATION, [("a", 3), ("b", np.int64(4)), ("c", np.str_("x"))])
     assert texts.train.examples == (
         Labelled("a", ("3",), "example 1"),
         Labelled("b", ("4",), "example 2"),
         Labelled("c", ("x",), "example 3"),
     )
+    assert texts.train.place(texts.train.examples[0]) == NUMBERS[0]
     several = parts_of(SEVERAL, [("a", ["x", "y", "x"]), ("b", []), ("c", "x|y")])
     labels = [example.labels for example in several.train.examples]
     assert labels == [("x", "y"), (), ("x|y",)]
@@ -292,13 +297,17 @@ def test_texts_of_several_files_are_one_part_and_keep_their_places(tmp_path: Pat
     assert [file for file, _ in part.hashes] == files
 
 
-def test_features_of_several_files_are_in_the_order_of_the_first(tmp_path: Path) -> None:
-    for name, columns in (("a.csv", "x,y"), ("b.csv", "y,x")):
+def test_features_of_all_files_are_in_the_order_of_the_first(tmp_path: Path) -> None:
+    for name, columns in (("a.csv", "x,y"), ("b.csv", "y,x"), ("c.csv", "y,x"), ("d.csv", "y,x")):
         rows = [f"s{n},{label},{n},{-n}" for n, label in enumerate("uvuvuvuvuv", start=1)]
+        if columns == "y,x" and name != "b.csv":
+            rows = [f"s{n},{label},{-n},{n}" for n, label in enumerate("uvuvuvuvuv", start=1)]
         (tmp_path / name).write_text("\n".join([f"sequence,label,{columns}", *rows]))
-    files = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
-    config = config_from({"task": "classification", "input": "features", "data": {"train": files}})
+    a, b, c, d = (str(tmp_path / f"{name}.csv") for name in "abcd")
+    data = {"train": [a, b], "validation": [c], "test": [d]}
+    config = config_from({"task": "classification", "input": "features", "data": data})
     parts = read_labelled(config, parts_of(config))
-    train = [*parts.train.examples, *parts.validation.examples]
-    assert {example.columns for example in train} == {("x", "y")}
-    assert {tuple(np.sign(example.input[0])) for example in train} == {(1, -1), (-1, 1)}
+    for part in parts[:3]:
+        assert {example.columns for example in part.examples} == {("x", "y")}
+    signs = [{tuple(np.sign(each.input[0])) for each in part.examples} for part in parts[:3]]
+    assert signs == [{(1, -1), (-1, 1)}, {(1, -1)}, {(1, -1)}]
