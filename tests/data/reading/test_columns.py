@@ -50,12 +50,21 @@ def test_columns_by_position_have_no_header(tmp_path: Path, name: str) -> None:
     assert next(read_labelled_texts(path, 3, 1)).place == f"{path}:1"
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
-def test_a_position_that_no_column_has_is_rejected(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path / name, TEXTS, LABELS)
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        *(("a.csv", "a,b\n", ":1"), ("a.tsv", "a\tb\n", ":1")),
+        ("a.jsonl", '{"text": "a", "label": "b"}\n', ""),  # keys have no position
+    ],
+)
+def test_a_position_that_no_column_has_is_rejected(
+    tmp_path: Path, name: str, content: str, place: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
     with pytest.raises(DataError) as caught:
-        examples(path, 1, 3)
-    assert caught.value.where == f"{path}:1"
+        examples(str(path), 1, 3)
+    assert caught.value.where == f"{path}{place}"
 
 
 @pytest.mark.parametrize("columns", [(1, "label"), ("topic", "topic")])
@@ -63,13 +72,6 @@ def test_two_columns_are_two_names_or_two_positions(columns: tuple[Column, Colum
     with pytest.raises(ConfigError) as caught:
         read_labelled_texts("a.csv", *columns)
     assert caught.value.setting == "data.label_column"
-
-
-def test_keys_have_no_position(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": "b"}\n')
-    with pytest.raises(DataError) as caught:
-        examples(str(tmp_path / "a.jsonl"), 1, 2)
-    assert caught.value.where == str(tmp_path / "a.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -163,12 +165,9 @@ def test_init_proposes_the_positions_in_a_file_without_a_header(tmp_path: Path, 
     assert proposal.values["data.text_column"] == 1
     assert proposal.values["data.label_column"] == 2
     assert "text_column = 1" in proposal.to_toml("a")
-
-
-def test_a_column_of_the_user_is_not_replaced(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", LABELS, TEXTS, LABELS, header="label\ttext\ttopic")
-    proposal = propose_classification("text", [path], label_column="topic")
-    assert proposal.values["data.label_column"] == "topic"
+    path = write(tmp_path / "b.tsv", LABELS, TEXTS, LABELS, header="label\ttext\ttopic")
+    chosen = propose_classification("text", [path], label_column="topic").values
+    assert (chosen["data.text_column"], chosen["data.label_column"]) == ("text", "topic")
 
 
 @pytest.mark.parametrize(

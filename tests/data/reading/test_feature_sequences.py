@@ -217,31 +217,36 @@ def test_a_column_of_labels_may_be_called_date(write: Write) -> None:
     assert (sequence.columns, sequence.labels) == (("x",), ("monday",))
 
 
-def test_an_npz_file_gives_back_sequences_of_one_length(tmp_path: Path) -> None:
-    x = np.arange(24).reshape(2, 4, 3)
-    np.savez(tmp_path / "a.npz", x=x, y=np.array([3, 10]))
-    found = read(tmp_path / "a.npz")
-    assert_same(found, [(x[0], "3"), (x[1], "10")])
+NUMBERS = np.arange(24.0).reshape(2, 4, 3)
+FLAT = {"x": np.arange(5.0), "lengths": np.array([2, 3])}
 
 
-def test_a_flat_array_with_lengths_has_one_feature(write: Write) -> None:
-    path = write(
-        "a.npz", archive_bytes(x=np.arange(5.0), lengths=np.array([2, 3]), y=np.array(["a", "b"]))
-    )
-    assert [example.input.tolist() for example in read(path)] == [[[0], [1]], [[2], [3], [4]]]
-
-
-@pytest.mark.parametrize("kind", ["npy", "npz"])
-def test_a_lone_sequence_can_be_read_without_a_label(kind: str, write: Write) -> None:
-    for array in (np.arange(6.0).reshape(3, 2), np.arange(3.0)):
-        content = array_bytes(array) if kind == "npy" else archive_bytes(x=array)
-        path = write(f"a.{kind}", content)
-        [found] = read(path, labelled=False)
-        np.testing.assert_array_equal(found.input, array.reshape(3, -1))
-        assert (found.labels, found.place) == ((), path)
-        assert "no labels" in refusal(path).what
-    many = write("many.npy", array_bytes(np.zeros((4, 3, 2))))
-    assert len(read(many, labelled=False)) == 4
+@pytest.mark.parametrize(
+    ("arrays", "expected"),
+    [
+        ({"x": NUMBERS, "y": np.array([3, 10])}, [(NUMBERS[0], "3"), (NUMBERS[1], "10")]),
+        ({**FLAT, "y": np.array(["a", "b"])}, [([[0], [1]], "a"), ([[2], [3], [4]], "b")]),
+        ({"x": NUMBERS[0]}, [(NUMBERS[0], None)]),
+        ({"x": NUMBERS}, [(frames, None) for frames in NUMBERS]),
+        ({"x": np.arange(3.0)}, [([[0], [1], [2]], None)]),
+    ],
+)
+def test_arrays_of_one_length_or_of_one_sequence(
+    arrays: dict[str, np.ndarray], expected: list[Any], write: Write
+) -> None:
+    paths = [write("a.npz", archive_bytes(**arrays))]
+    if "y" not in arrays:
+        paths.append(write("a.npy", array_bytes(arrays["x"])))
+    for path in paths:
+        found = read(path, labelled="y" in arrays)
+        assert [example.input.tolist() for example in found] == [
+            np.asarray(frames).tolist() for frames, _ in expected
+        ]
+        assert [example.labels for example in found] == [
+            (label,) if label else () for _, label in expected
+        ]
+        if "y" not in arrays:
+            assert refusal(path).where == path
 
 
 def test_files_read_in_part_are_closed(write: Write) -> None:
@@ -457,17 +462,10 @@ def test_a_folder_of_a_label_without_arrays_is_rejected_with_what_it_holds(
 def test_files_in_the_folder_itself_have_no_label(tmp_path: Path, write: Write) -> None:
     write("b.npy", array_bytes(np.ones((1, 2))))
     write("a.npz", archive_bytes(x=np.zeros((1, 2)), y=np.zeros(1)))
-    assert [example.input[0, 0] for example in read(tmp_path, labelled=False)] == [0, 1]
-    error = refusal(tmp_path)
-    assert "labels.csv" in str(error.todo)
-    assert error.where == str(tmp_path / "a.npz")
-
-
-def test_beside_arrays_without_labels_a_folder_may_hold_none(tmp_path: Path, write: Write) -> None:
-    write("1.npy", array_bytes(np.ones((1, 2))))
     write("more/2.npy", array_bytes(np.full((1, 2), 2.0)))
     write("plots/1.png", "not an array")
-    assert [example.input[0, 0] for example in read(tmp_path, labelled=False)] == [1, 2]
+    assert [example.input[0, 0] for example in read(tmp_path, labelled=False)] == [0, 1, 2]
+    assert refusal(tmp_path).where == str(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(
@@ -579,11 +577,6 @@ def test_an_array_that_is_larger_than_its_file_is_not_read(
             assert str(refusal(path, labelled=labelled).where).startswith(path)
 
 
-def test_labels_without_any_bytes_are_not_counted_out(write: Write) -> None:
-    path = write("a.npz", archive(x=forged((10**12, 1, 0)), y=forged((10**12,), "<U0")))
-    assert str(refusal(path).where).startswith(path)
-
-
 @pytest.mark.parametrize("width", [0, 1])
 def test_millions_of_sequences_in_a_few_bytes_do_not_fill_the_memory(
     width: int, write: Write
@@ -621,6 +614,15 @@ def test_an_archive_that_expands_without_end_is_not_read(
     assert refusal(write("a.npz", content), labelled=False).where == write("a.npz", content)
 
 
-def test_labels_beyond_unicode_are_not_text(write: Write) -> None:
-    content = archive(x=forged((1, 1, 4)), y=forged((1,), "<U1", b"\0\0\xff\0"))
-    assert refusal(write("a.npz", content)).where == f"{write('a.npz', content)}:1"
+@pytest.mark.parametrize(
+    ("shape", "labels", "place"),
+    [
+        ((10**12, 1, 0), forged((10**12,), "<U0"), ""),  # without any bytes
+        ((1, 1, 4), forged((1,), "<U1", b"\0\0\xff\0"), ":1"),  # beyond Unicode
+    ],
+)
+def test_labels_that_are_no_text_are_rejected(
+    shape: tuple[int, ...], labels: bytes, place: str, write: Write
+) -> None:
+    path = write("a.npz", archive(x=forged(shape), y=labels))
+    assert refusal(path).where == path + place

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.data.reading.parts import file_hash
 from clearhead.data.reading.phrasebook import (
     LANGUAGE_PAIRS,
     REFERENCE_TIMES,
@@ -119,19 +118,3 @@ def test_training_repeats_the_reference_pairs_and_no_others(pair):
     pairs = phrasebook_pairs(f"phrasebook:{pair}")
     own = [(entry.source, entry.target) for entry in book.train]
     assert pairs == [*reference * (REFERENCE_TIMES - 1), *own]
-
-
-# The keys of encoded corpora: a change of the data makes every one of them be encoded anew.
-@pytest.mark.parametrize(
-    ("name", "part", "digest"),
-    [
-        ("en-es", "train", "a9b4d016335dbd56707a1115fed40fd9bf22254df646463245d8048fffac029f"),
-        ("en-es", "validation", "daad969fe7bbf3f06f6672bd7ae3ce4137443a6a889be22f237e50a390904c52"),
-        ("en-es", "test", "d8b83ca1ea423a03e408bf9d18a3280904cf20f49e486d58e60ebb4620db29e8"),
-        ("de-en", "train", "65a2947013d738580250606d569c59a2bcd02878ddfaf9c89b9cdbd27b892884"),
-        ("de-en", "validation", "4bdd3da4ec20a23cca32683909c1e6c046e909d0e6d2b93c8ae0e99efce6bba1"),
-        ("de-en", "test", "2db474e3c585a26844bca839e0b349e7248a621dc0a283c67063703b2b5649f8"),
-    ],
-)
-def test_the_content_of_each_part_stays(name, part, digest):
-    assert file_hash(f"phrasebook:{name}", part).hex() == digest

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from clearhead.data.reading.tables import FIXED_COLUMNS, no_column, open_table
+from clearhead.data.reading.tables import no_column, open_table
 from clearhead.errors import DataError
-from clearhead.settings import config_from
 from data_files import Write
 
 
@@ -80,28 +79,15 @@ def todo_about(header: list[str], name: str, setting: str | None = None) -> str:
         ("text", "txt", 'data.text_column = "txt"', "--text-column"),
         ("label", "Label", 'data.label_column = "Label"', "--label-column"),
         ("text", 'text "ä"', 'data.text_column = "text \\"ä\\""', "--text-column"),
+        ("text", "q", 'data.text_column = "NAME"', "--text-column"),
     ],
 )
 def test_a_similar_column_is_suggested_with_the_setting_that_names_it(
     name: str, written: str, setting: str, option: str
 ) -> None:
     todo = todo_about([written, "unlike everything"], name, f"{name}_column")
-    assert all(part in todo for part in (repr(written), setting, option))
-
-
-@pytest.mark.parametrize("setting", ["text_column", "label_column"])
-def test_without_a_similar_column_the_setting_is_named(setting: str) -> None:
-    todo = todo_about(["q", "w"], setting.removesuffix("_column"), setting)
-    assert f'data.{setting} = "NAME"' in todo
-    config_from({"data": {setting: "NAME"}})  # it exists
-
-
-@pytest.mark.parametrize("name", ["sequence", "file"])
-@pytest.mark.parametrize("written", ["Sequence", "x"])
-def test_a_column_whose_name_is_fixed_has_a_purpose_and_no_setting(name: str, written: str) -> None:
-    todo = todo_about([written], name)
-    assert FIXED_COLUMNS[name] in todo
-    assert "data." not in todo
+    assert (setting in todo, option in todo) == (True, True)
+    assert (repr(written) in todo) == (written != "q")
 
 
 @pytest.mark.parametrize("mark", [";", "\t"])
@@ -109,6 +95,7 @@ def test_tabs_are_advised_where_files_with_tabs_are_read(mark: str) -> None:
     for name, setting in (("text", "text_column"), ("sequence", None), ("file", None)):
         todo = todo_about([f"{name}{mark}label"], name, setting)
         assert ("commas" in todo, ".tsv" in todo) == (True, setting is not None)
+    assert "data." not in todo_about(["x"], "sequence")
 
 
 def test_an_error_does_not_list_a_million_columns() -> None:

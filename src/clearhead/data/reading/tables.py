@@ -30,14 +30,6 @@ GROUP = "group"
 If some of them are trained on and others validate, the scores are too high.
 """
 
-FIXED_COLUMNS = {
-    "source": "has the sentence to translate",
-    "target": "has its translation",
-    "sequence": "names the sequence that the frame of its row belongs to",
-    "file": "names the file that the label of its row is for",
-}
-"""The meaning of the columns whose names cannot be changed by a setting."""
-
 SHOWN_COLUMNS = 50
 
 MOST_LINES = 10_000
@@ -157,19 +149,17 @@ def _instead_of(name: str, names: Sequence[str], setting: str | None) -> str:
         # Only texts are also read from .tsv files with a header.
         tabs = "" if setting is None else ", or by tabs and name the file .tsv"
         return f"separate the columns by commas{tabs}"
-    like = nearest(name, names)
-    meant = f"did you mean {like!r}? " if like else ""
     if setting is None:
         if name == "sequence" and "text" in names:
             return 'for a classifier of texts, set input = "text" (init: without --input)'
-        change = f"Rename it to {name!r}" if like else "add this column"
-        return f"{meant}{change}: it {FIXED_COLUMNS[name]}"
+        return f"add this column, or rename another to {name!r}"
+    like = nearest(name, names)
+    meant = f"did you mean {like!r}? " if like else ""
     value = json.dumps(like or "NAME", ensure_ascii=False)
     if setting.startswith("--"):
         return f"{meant}Name the column: {setting} {value}"
-    start = f"{meant}Set" if like else "rename a column, or set"
     option = f"--{setting.replace('_', '-')}"
-    return f"{start} data.{setting} = {value} (init and evaluate: {option})"
+    return f"{meant}Set data.{setting} = {value} (init and evaluate: {option})"
 
 
 def _csv_rows(path: str) -> Generator[Row, None, None]:
@@ -208,21 +198,17 @@ def _parsed(lines: Iterable[str], path: str, mark: str, before: int = 0) -> Iter
         try:
             row = next(rows, None)
         except csv.Error as error:
-            raise _not_csv(f"{path}:{line}", str(error)) from None
+            why = str(error) if "new-line" not in str(error) else "a carriage return inside a line"
+            raise DataError(
+                "the row is not CSV",
+                where=f"{path}:{line}",
+                why=why,
+                todo="close each double quote, write one inside a cell twice, and put cells with "
+                "line breaks in double quotes",
+            ) from None
         if row is None:
             return
         yield line, row
-
-
-def _not_csv(where: str, why: str) -> DataError:
-    todo = 'write a double quote inside a cell twice: "she said ""no"""'
-    # An error at the end of the file, or at the limit of the csv module, is usually an open quote.
-    if "unexpected end of data" in why or "field larger" in why:
-        todo = "look for a double quote that is not closed after this line"
-        todo += ", or for a cell that is too long" if "field larger" in why else ""
-    elif "new-line" in why:
-        why, todo = "a carriage return inside a line", "put cells with line breaks in double quotes"
-    return DataError("the row is not CSV", where=where, why=why, todo=todo)
 
 
 def _tab_rows(path: str) -> Generator[Row, None, None]:
