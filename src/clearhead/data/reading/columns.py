@@ -16,7 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 from clearhead.data.reading.lines import has_ending
-from clearhead.data.reading.tables import Column, Table, is_csv, is_jsonl, open_table
+from clearhead.data.reading.tables import Column, Table, open_table
 from clearhead.errors import ConfigError, DataError, first_few
 from clearhead.tokenizer.normal_form import LABEL
 
@@ -87,16 +87,16 @@ LABEL_FIRST = Columns(2, 1)
 def columns_of(table: Table, chosen: Columns, known: Collection[str] = ()) -> Columns:
     """The columns that are read: the chosen ones, or positions if the table has no header.
 
-    Line 1 of two cells in a `.tsv` file is a header if it has a chosen name. As a label may be
-    `text`, that name of the text column counts before the label only if it is not among the known
-    labels, if there are any.
+    A `.txt` file has no header. Line 1 of two cells in a `.tsv` file is a header if it has a chosen
+    name. As a label may be `text`, that name of the text column counts before the label only if it
+    is not among the known labels, if there are any.
     """
     cells = table.names
-    if chosen.by_position or is_csv(table.path) or len(cells) != 2:
+    if chosen.by_position or has_ending(table.path, ".csv") or len(cells) != 2:
         return chosen
     starts_with_text = cells[0] == chosen.text and known and cells[0] not in known
     is_header = chosen.label in cells or cells[1] == chosen.text or starts_with_text
-    return chosen if is_header and not is_txt(table.path) else LABEL_FIRST
+    return chosen if is_header and not has_ending(table.path, ".txt") else LABEL_FIRST
 
 
 def text_column_of(table: Table, chosen: Columns, known: Collection[str]) -> Column:
@@ -104,7 +104,11 @@ def text_column_of(table: Table, chosen: Columns, known: Collection[str]) -> Col
 
     A DataError if they are likely in another column than the one that is read by default.
     """
-    if len(table.names) == 1 and not is_csv(table.path) and chosen.text not in table.names:
+    if (
+        len(table.names) == 1
+        and not has_ending(table.path, ".csv")
+        and chosen.text not in table.names
+    ):
         return 1
     columns = columns_of(table, chosen, known)
     likely = likely_columns(table.path, known) if columns.by_position else None
@@ -142,14 +146,9 @@ def _name_the_texts(likely: Columns) -> str:
     return f"name the column: {TEXT_OPTION} {json.dumps(likely.text, ensure_ascii=False)}"
 
 
-def is_txt(path: str) -> bool:
-    """Whether a file has label, tab, text in each line and never a header, by its name."""
-    return has_ending(path, ".txt")
-
-
 def columns_read(path: str, chosen: Columns = NAMED) -> Columns:
     """The columns of a file of labelled texts that are read; a DataError if it cannot be read."""
-    if is_jsonl(path):
+    if has_ending(path, ".jsonl"):
         return chosen
     with open_table(path) as table:
         return columns_of(table, chosen)
@@ -158,7 +157,7 @@ def columns_read(path: str, chosen: Columns = NAMED) -> Columns:
 def other_columns(path: str) -> Columns | None:
     """The likely columns of a file, unless they are those that are read by default."""
     likely = likely_columns(path)
-    if likely is None or (is_txt(path) and not likely.by_position):
+    if likely is None or (has_ending(path, ".txt") and not likely.by_position):
         return None  # a .txt file has no names
     return None if likely == columns_read(path) else likely
 
@@ -254,12 +253,12 @@ def columns_hint(
     if likely and isinstance(likely.label, int):
         is_read = label in _labels_of([_judged_rows(file)[0][likely.label - 1]])
         return "" if is_read else f"; the cells look like {likely.described}: {todo}"
-    return "" if is_txt(file) else f"; if line 1 is a header, {todo}"
+    return "" if has_ending(file, ".txt") else f"; if line 1 is a header, {todo}"
 
 
 def _judged_rows(path: str) -> list[list[str]]:
     """Line 1 and a sample of the other rows; [] if the file is no table, or cannot be read."""
-    if is_jsonl(path):
+    if has_ending(path, ".jsonl"):
         return []
     try:
         with open_table(path) as table:

@@ -16,15 +16,13 @@ from clearhead.data.reading.columns import (
     Columns,
     columns_of,
     index_of,
-    is_txt,
     text_column_of,
 )
-from clearhead.data.reading.lines import Format, Formats
+from clearhead.data.reading.lines import Format, Formats, has_ending
 from clearhead.data.reading.tables import (
     CONTROL,
     GROUP,
     Column,
-    is_jsonl,
     no_column,
     open_table,
     read_jsonl,
@@ -105,7 +103,7 @@ def read_texts(file: str, columns: Columns = NAMED, known: Collection[str] = ())
     With `known` labels, a file with tabs may also have no header: a line is then a text, or
     `label<TAB>text`.
     """
-    if is_jsonl(file):
+    if has_ending(file, ".jsonl"):
         for line, record in read_jsonl(file):
             text = string_of(record, str(columns.text), f"{file}:{line}", TEXT_OPTION)
             yield join_lines(text)
@@ -120,7 +118,7 @@ def read_texts(file: str, columns: Columns = NAMED, known: Collection[str] = ())
 def _read_table(
     path: str, chosen: Columns, multi_label: bool, known: Collection[str]
 ) -> Iterator[LabelledText]:
-    form = ("label", "text") if is_txt(path) and not chosen.by_position else ()
+    form = ("label", "text") if has_ending(path, ".txt") and not chosen.by_position else ()
     with open_table(path, form) as table:
         columns, empty = columns_of(table, chosen, known), True
         text = index_of(table, columns.text, "text_column", known)

@@ -96,7 +96,7 @@ def open_table(path: str, form: Sequence[str] = ()) -> Iterator[Table]:
     All rows have as many cells as the first one. `form` has the names of the cells that the rows of
     a file with tabs must have, for example label and text.
     """
-    with closing(_csv_rows(path) if is_csv(path) else _tab_rows(path)) as rows:
+    with closing(_csv_rows(path) if has_ending(path, ".csv") else _tab_rows(path)) as rows:
         checked = _of_one_width(rows, path, form)
         yield Table(path, next(checked), checked)
 
@@ -111,21 +111,11 @@ def _of_one_width(rows: Iterator[Row], path: str, form: Sequence[str]) -> Iterat
                 where=f"{path}:{line}",
                 why=f"a line is {', tab, '.join(form)}" if form else "line 1 has so many",
                 todo='put a cell with a comma in double quotes: "yes, please"'
-                if is_csv(path)
+                if has_ending(path, ".csv")
                 else "separate the columns by one tab, and remove tabs inside texts (cut -f 2,3 "
                 "FILE keeps only columns 2 and 3)",
             )
         yield line, row
-
-
-def is_csv(path: str) -> bool:
-    """Whether a table has commas and quotes, by its name; otherwise it has tabs."""
-    return has_ending(path, ".csv")
-
-
-def is_jsonl(path: str) -> bool:
-    """Whether a file has JSON objects, by its name."""
-    return has_ending(path, ".jsonl")
 
 
 def no_column(name: str, names: Sequence[str], where: str, setting: str | None = None) -> DataError:
