@@ -65,7 +65,7 @@ def _mistakes() -> list[Mistake]:
             ("m --train plain.gz plain.gz", 3, "plain.gz", "no gzip file"),
             ("m --train cut.tsv.gz", 3, "cut.tsv.gz", "cut short"),
             ("m --train wrong.tsv", 3, "wrong.tsv:2", "tab"),
-            ("m --train three.tsv", 3, "three.tsv:1", "2 tabs", "cut -f 2,3"),
+            ("m --train three.tsv", 3, "three.tsv:1", "3 cells", "cut -f 2,3"),
             ("m --task classify", 2, "--task", "classification"),
             ("m --task classification --train no.csv", 3, "no.csv"),
             ("m --task classification --train other.csv", 3, "other.csv", "text_column"),

@@ -125,12 +125,12 @@ def run(args: Namespace) -> None:
 
 def _proposed(args: Namespace) -> CommentedConfig:
     """The settings for the data, and for the model that the run starts from."""
-    from clearhead.data.reading.lines import refuse_pipe
+    from clearhead.data.reading.lines import check_regular
     from clearhead.settings.data import absolute_path
 
     kind, files = args.kind or "text", (args.train, args.validation, args.test)
     for file in (*args.train, *args.validation, *args.test):
-        refuse_pipe(file)
+        check_regular(file, folder=True)
     brought = None
     if args.start_from:
         from clearhead.api.start import brought_by

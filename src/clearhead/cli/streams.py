@@ -157,7 +157,7 @@ def sentence_lines(path: str, name: str = "input") -> Iterator[str]:
 
 
 def _check_first_line(line: str, path: str, name: str) -> None:
-    from clearhead.data.reading.lines import NO_TEXT
+    from clearhead.data.reading.encodings import NO_TEXT
 
     if "\t" in line:
         what, todo = "has a tab", "to read the first column only: cut -f 1 FILE > NEW_FILE"
@@ -173,13 +173,14 @@ def _check_first_line(line: str, path: str, name: str) -> None:
 
 
 def count_lines(path: str) -> int | None:
-    """Check all lines of a file and count them; None if it cannot be read twice."""
-    from clearhead.data.reading.lines import read_texts_in_lines
+    """Check all lines of a file and count them; None if it cannot be read twice.
 
-    if path == STANDARD:
-        return None
-    expanded = os.path.expanduser(path)
-    if os.path.exists(expanded) and not os.path.isfile(expanded):  # a pipe or a device
+    Raises:
+        DataError: the file is missing, unreadable, empty, binary or not UTF-8.
+    """
+    from clearhead.data.reading.lines import is_read_once, read_texts_in_lines
+
+    if path == STANDARD or is_read_once(path):
         return None
     return sum(1 for _ in read_texts_in_lines(path))
 

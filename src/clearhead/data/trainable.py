@@ -16,9 +16,9 @@ from clearhead.data.judging.report import SHOWN_PLACES, DataReport, Finding, cou
 from clearhead.data.labels import Labels
 from clearhead.data.reading.columns import columns_hint
 from clearhead.data.reading.features import count_features
-from clearhead.data.reading.groups import GROUP, groups_of
 from clearhead.data.reading.labelled import SEPARATOR, Labelled, in_columns
 from clearhead.data.reading.parts import DataPart, Parts, parts_of
+from clearhead.data.reading.tables import GROUP
 from clearhead.data.validation_split import split_validation
 from clearhead.errors import DataError, first_few
 from clearhead.settings import DataConfig, RunConfig
@@ -121,8 +121,7 @@ def read_labelled(config: RunConfig, parts: Parts) -> Parts:
 def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
     examples = part.examples
     share, smallest = config.data.validation_share, config.data.smallest_class
-    groups = {k: v for file in part.files for k, v in groups_of(file, config.data).items()}
-    names = [groups.get(example.place, "") for example in examples]
+    names = [example.group for example in examples]
     train, validation = split_validation(examples, share, config.seed, smallest, names)
     if validation:
         return replace(part, examples=train), DataPart("validation", part.files, validation)

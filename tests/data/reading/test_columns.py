@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from clearhead import api
 from clearhead.data.proposing.classification import propose_classification
-from clearhead.data.reading.columns import SAMPLE, Columns, columns_hint, columns_of, likely_columns
-from clearhead.data.reading.labelled import other_columns, read_labelled_texts
-from clearhead.data.reading.tables import Column
+from clearhead.data.reading.columns import (
+    NAMED,
+    SAMPLE,
+    Columns,
+    columns_hint,
+    columns_of,
+    likely_columns,
+    other_columns,
+)
+from clearhead.data.reading.labelled import read_labelled_texts
+from clearhead.data.reading.tables import Column, Table
 from clearhead.errors import ConfigError, DataError
 from clearhead.settings import config_from
 
@@ -40,39 +50,41 @@ def test_columns_by_position_have_no_header(tmp_path: Path, name: str) -> None:
     assert next(read_labelled_texts(path, 3, 1)).place == f"{path}:1"
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
-def test_a_position_that_no_column_has_is_rejected(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path / name, TEXTS, LABELS)
-    with pytest.raises(DataError, match="no column 3") as caught:
-        examples(path, 1, 3)
-    assert caught.value.where == f"{path}:1"
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        *(("a.csv", "a,b\n", ":1"), ("a.tsv", "a\tb\n", ":1")),
+        ("a.jsonl", '{"text": "a", "label": "b"}\n', ""),  # keys have no position
+    ],
+)
+def test_a_position_that_no_column_has_is_rejected(
+    tmp_path: Path, name: str, content: str, place: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(DataError) as caught:
+        examples(str(path), 1, 3)
+    assert caught.value.where == f"{path}{place}"
 
 
-def test_a_name_and_a_position_are_rejected_together(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", TEXTS, LABELS)
+@pytest.mark.parametrize("columns", [(1, "label"), ("topic", "topic")])
+def test_two_columns_are_two_names_or_two_positions(columns: tuple[Column, Column]) -> None:
     with pytest.raises(ConfigError) as caught:
-        examples(path, 1, "label")
+        read_labelled_texts("a.csv", *columns)
     assert caught.value.setting == "data.label_column"
 
 
-def test_keys_have_no_position(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": "b"}\n')
-    with pytest.raises(DataError, match="no positions"):
-        examples(str(tmp_path / "a.jsonl"), 1, 2)
-
-
-@pytest.mark.parametrize("value", [0, -1, True, 1.5, None])
-def test_a_column_is_a_name_or_a_position_from_1(value: object) -> None:
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        *(("text", {"text_column": value}) for value in (0, -1, True, 1.5, None)),
+        ("features", {"label_column": 1}),  # tables of sequences have a header
+    ],
+)
+def test_a_column_is_a_name_or_a_position_from_1(kind: str, data: dict[str, object]) -> None:
     with pytest.raises(ConfigError) as caught:
-        config_from({"task": "classification", "data": {"text_column": value}})
-    assert caught.value.setting == "data.text_column"
-
-
-def test_columns_of_sequences_have_names() -> None:
-    tree = {"task": "classification", "input": "features", "data": {"label_column": 1}}
-    with pytest.raises(ConfigError) as caught:
-        config_from(tree)
-    assert caught.value.setting == "data.label_column"
+        config_from({"task": "classification", "input": kind, "data": data})
+    assert caught.value.setting == f"data.{next(iter(data))}"
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
@@ -87,14 +99,17 @@ def test_the_columns_of_texts_and_labels_are_recognised(
     assert likely_columns(path) == expected
 
 
-def test_several_labels_of_a_text_are_labels(tmp_path: Path) -> None:
-    labels = [f"{'wet|' * (n % 2)}{'cold|' * (n % 3 == 0)}calm" for n in range(24)]
-    assert likely_columns(write(tmp_path / "a.tsv", TEXTS, labels)) == Columns(1, 2)
-
-
-def test_texts_of_a_script_without_spaces_are_recognised(tmp_path: Path) -> None:
-    texts = [f"今日は{n}匹の猫がいます" for n in range(24)]
-    assert likely_columns(write(tmp_path / "a.tsv", LABELS, texts)) == Columns(2, 1)
+@pytest.mark.parametrize(
+    ("texts", "labels"),
+    [
+        ([f"今日は{n}匹の猫がいます" for n in range(24)], LABELS),
+        (TEXTS, [f"{'wet|' * (n % 2)}{'cold|' * (n % 3 == 0)}calm" for n in range(24)]),
+    ],
+)
+def test_texts_without_spaces_and_several_labels_are_recognised(
+    tmp_path: Path, texts: list[str], labels: list[str]
+) -> None:
+    assert likely_columns(write(tmp_path / "a.tsv", texts, labels)) == Columns(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -149,41 +164,41 @@ def test_init_proposes_the_positions_in_a_file_without_a_header(tmp_path: Path, 
     proposal = propose_classification("text", [write(tmp_path / name, TEXTS, LABELS)])
     assert proposal.values["data.text_column"] == 1
     assert proposal.values["data.label_column"] == 2
-    assert any("no header" in line for line in proposal.seen)
     assert "text_column = 1" in proposal.to_toml("a")
+    path = write(tmp_path / "b.tsv", LABELS, TEXTS, LABELS, header="label\ttext\ttopic")
+    chosen = propose_classification("text", [path], label_column="topic").values
+    assert (chosen["data.text_column"], chosen["data.label_column"]) == ("text", "topic")
 
 
-def test_init_proposes_the_names_in_a_header(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", LABELS, TEXTS, header="mood,sentence")
-    proposal = propose_classification("text", [path])
-    assert proposal.values["data.text_column"] == "sentence"
-    assert proposal.values["data.label_column"] == "mood"
-
-
-def test_a_column_of_the_user_is_not_replaced(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", LABELS, TEXTS, LABELS, header="label\ttext\ttopic")
-    proposal = propose_classification("text", [path], label_column="topic")
-    assert proposal.values["data.label_column"] == "topic"
-    with pytest.raises(DataError, match="no column 'mood'") as caught:
-        propose_classification("text", [path], label_column="mood")
-    assert 'data.text_column = "text" and data.label_column = "label"' in str(caught.value.todo)
-
-
-def test_the_error_for_a_missing_header_has_the_positions(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", TEXTS, LABELS)
-    with pytest.raises(DataError, match="no column 'text'") as caught:
+@pytest.mark.parametrize(
+    ("name", "columns", "header", "advice"),
+    [
+        ("a.csv", [TEXTS, LABELS], "", "text_column = 1 and data.label_column = 2"),
+        ("a.csv", [TEXTS, LABELS], "words,mood", 'text_column = "words" and data.label_column'),
+        ("a.tsv", [LABELS, TEXTS, LABELS], "", "if line 1 is not a header"),
+        ("a.csv", [LABELS, TEXTS, LABELS], "Text,b,c", 'Set data.text_column = "Text"'),
+    ],
+)
+def test_the_error_for_a_missing_column_has_the_likely_ones(
+    tmp_path: Path, name: str, columns: list[list[str]], header: str, advice: str
+) -> None:
+    path = write(tmp_path / name, *columns, header=header)
+    with pytest.raises(DataError) as caught:
         examples(path)
-    assert "data.text_column = 1 and data.label_column = 2" in str(caught.value.todo)
-    assert "--text-column 1 --label-column 2" in str(caught.value.todo)
-    assert "no header" in str(caught.value.why)
+    assert caught.value.where == f"{path}:1"
+    assert advice in str(caught.value.todo)
 
 
-def test_where_the_columns_are_not_clear_the_error_has_both_ways(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", TEXTS, LABELS, LABELS)
-    with pytest.raises(DataError, match="no column 'text'") as caught:
-        examples(path)
-    assert 'data.text_column = "NAME"' in str(caught.value.todo)
-    assert "data.text_column = 1" in str(caught.value.todo)
+@pytest.mark.parametrize(("wrong", "other"), [("text", "label"), ("label", "text")])
+def test_only_the_setting_of_the_wrong_column_is_named(
+    tmp_path: Path, wrong: str, other: str
+) -> None:
+    path = write(tmp_path / "x.csv", ["a"], ["b"], header="topics,words")
+    columns = {wrong: "topic", other: "words"}
+    with pytest.raises(DataError) as caught:
+        examples(path, columns["text"], columns["label"])
+    assert f"--{wrong}-column" in str(caught.value.todo)
+    assert f"{other}_column" not in str(caught.value.todo)
 
 
 KNOWN = ("calm", "wild")
@@ -205,9 +220,10 @@ KNOWN = ("calm", "wild")
 def test_a_table_with_tabs_is_read_by_name_if_line_1_has_a_name(
     cells: list[str], known: tuple[str, ...], expected: tuple[Column, Column]
 ) -> None:
-    assert columns_of("a.tsv", cells, Columns("text", "label"), known) == expected
-    assert columns_of("a.csv", cells, Columns("text", "label"), known) == ("text", "label")
-    assert columns_of("a.tsv", cells, Columns(1, 2), known) == (1, 2)
+    table = Table("a.tsv", (1, cells), iter(()))
+    assert columns_of(table, NAMED, known) == expected
+    assert columns_of(replace(table, path="a.csv"), NAMED, known) == NAMED
+    assert columns_of(table, Columns(1, 2), known) == (1, 2)
 
 
 @pytest.mark.parametrize("rows", [1, 4, 24])
@@ -249,3 +265,14 @@ def test_a_table_whose_columns_are_not_clear_may_have_a_header(tmp_path: Path) -
     for name, hinted in (("a:b.tsv", True), ("a.CSV", True), ("a.txt", False)):
         path = write(tmp_path / name, TEXTS[:2], TEXTS[2:4])
         assert ("header" in columns_hint(f"{path}:1", "any", KNOWN)) == hinted
+
+
+def test_a_header_that_is_learned_from_as_a_label_is_thought_of(tmp_path: Path) -> None:
+    rows = [(f"word {n}", label) for n in range(20) for label in "ab"]
+    texts, labels = ([*column] for column in zip(*rows, strict=True))
+    path = write(tmp_path / "train.tsv", labels, texts, header="topic\tquestion")
+    tree = {"task": "classification", "folder": str(tmp_path / "run"), "data": {"train": [path]}}
+    with pytest.raises(DataError) as caught:
+        api.dry_run(config_from(tree))
+    assert caught.value.where == f"{path}:1"
+    assert "data.text_column" in str(caught.value.todo)

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import re
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clearhead.data.reading.labelled import TEXT_FORMATS, read_labelled_texts
-from clearhead.errors import ConfigError, DataError
+from clearhead.data.reading.labelled import read_labelled_texts
+from clearhead.errors import DataError
 from clearhead.tokenizer.normal_form import LABEL
+from data_files import Write, same_folder
 from scripts import load_script
 
-Write = Callable[[str, str | bytes], str]
 any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 line_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t\0"))
 label_text = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]))
 label = label_text.map(LABEL).filter(bool)
-# tmp_path is one folder for all examples of a test: each example writes its files anew.
-same_folder = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def write_file(name: str, content: str | bytes) -> str:
-        path = tmp_path / name
-        content = content.encode() if isinstance(content, str) else content
-        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-        return str(path)
-
-    return write_file
 
 
 def read(path: str, *columns: str, multi_label: bool = False) -> list[tuple[str, tuple[str, ...]]]:
@@ -45,8 +31,11 @@ def read(path: str, *columns: str, multi_label: bool = False) -> list[tuple[str,
     return [(example.input, example.labels) for example in found]
 
 
-def lines(path: str) -> list[str]:
-    return [example.place.rpartition(":")[2] for example in read_labelled_texts(path)]
+def lines(path: str) -> list[int]:
+    return [int(example.place.rpartition(":")[2]) for example in read_labelled_texts(path)]
+
+
+NUMBERS, TOPICS = [("a", "3"), ("b", "-1.5")], [("a", "x"), ("b", "y")]
 
 
 def refusal(path: str, *columns: str, multi_label: bool = False) -> DataError:
@@ -66,7 +55,7 @@ def table(rows: list[list[str]], quoted: bool = False) -> str:
     return stream.getvalue()
 
 
-# CSV
+# Any text and label
 
 
 @same_folder
@@ -81,110 +70,22 @@ def test_csv_gives_back_what_the_csv_module_wrote(
     assert read(path) == [(on_one_line(text), (label,)) for text, label, _ in rows]
 
 
-def test_a_place_is_the_line_where_the_row_begins(write: Write) -> None:
-    path = write("a.csv", 'label,text\nx,"one\ntwo"\n\ny,three\nz,"\n\n"\nx,four\n')
-    assert lines(path) == ["2", "5", "6", "9"]
-    assert read(path)[2] == (" ", ("z",))
-    first = next(iter(read_labelled_texts(path)))
-    assert first.place == f"{path}:2"
-
-
-def test_columns_are_found_by_the_given_names(write: Write) -> None:
-    path = write("a.csv", "topic,text,question,label\nx,no,yes,no\n")
-    assert read(path, "question", "topic") == [("yes", ("x",))]
-
-
-def test_a_missing_column_is_rejected_with_those_there_are(write: Write) -> None:
-    error = refusal(write("a.csv", "Text,class\na,b\n"))
-    assert str(error.where).endswith("a.csv:1")
-    assert "'Text', 'class'" in str(error.why)
-    assert "'Text'" in str(error.todo)
-
-
-@pytest.mark.parametrize("mark", [";", "\t"])
-def test_other_separators_than_commas_are_recognised(mark: str, write: Write) -> None:
-    error = refusal(write("a.csv", f"text{mark}label\na{mark}b\n"))
-    assert "commas" in str(error.todo)
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        ("text,label\na,b\nc\n", 3),
-        ("text,label\na,b\nc,d,e\n", 3),
-        ('text,label\n"a"b,c\n', 2),
-        ('text,label\na,b\n"c\nd,e\n', 3),
-        ("text,label\na,b\nc\rd,e\n", 3),
-        ("text,label\na,b\na,\n", 3),
-        ("text,label\na,b\na,  \n", 3),
-        ('text,label\na,b\nc,"d\ne"\n', 3),
-        ("text,label,text\na,b,c\n", 1),
-    ],
-)
-def test_a_row_that_is_wrong_is_rejected_with_its_line(
-    content: str, line: int, write: Write
-) -> None:
-    assert str(refusal(write("a.csv", content)).where).endswith(f"a.csv:{line}")
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
-def test_a_header_alone_holds_no_text(name: str, write: Write) -> None:
-    content = "text,label\n" if name == "a.csv" else "text\tlabel\n"
-    assert "no text" in refusal(write(name, content)).what
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.txt", "a.csv.gz"])
-def test_an_empty_file_is_rejected(name: str, write: Write) -> None:
-    assert refusal(write(name, "")).what == "the file is empty"
-
-
-def test_a_csv_file_of_empty_lines_is_rejected(write: Write) -> None:
-    assert "empty lines" in refusal(write("a.csv", "\n\n")).what
-
-
-# Tabs
-
-
 @same_folder
-@pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz"])
+@pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz", "a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("header", [True, False])
 @given(rows=st.lists(st.tuples(line_text, label), min_size=1))
-def test_tsv_with_a_header_gives_its_columns(
-    name: str, rows: list[tuple[str, str]], write: Write
+@example(rows=[("a label called like a column", "text"), ('"quotes", commas', "a")])
+def test_tabs_separate_columns_with_a_header_or_label_and_text(
+    name: str, header: bool, rows: list[tuple[str, str]], write: Write
 ) -> None:
-    body = "".join(f"0\t{text}\t{label}\n" for text, label in rows)
-    path = write(name, "\ufeffid\ttext\tlabel\n" + body)
+    header = header and ".tsv" in name
+    if header:
+        body = "id\ttext\tlabel\n" + "".join(f"0\t{text}\t{label}\n" for text, label in rows)
+    else:
+        body = "".join(f" {label}\t{text}\n" for text, label in rows)
+    path = write(name, "\ufeff" * header + body)
     assert read(path) == [(text, (label,)) for text, label in rows]
-    assert lines(path) == [str(number) for number in range(2, len(rows) + 2)]
-
-
-@same_folder
-@pytest.mark.parametrize("name", ["a.tsv", "a.txt", "a.txt.gz"])
-@given(rows=st.lists(st.tuples(label, line_text), min_size=1))
-@example(rows=[("text", "a label called like a column"), ("a", '"quotes", commas')])
-def test_without_a_header_a_line_is_label_tab_text(
-    name: str, rows: list[tuple[str, str]], write: Write
-) -> None:
-    path = write(name, "".join(f" {label}\t{text}\n" for label, text in rows))
-    assert read(path) == [(text, (label,)) for label, text in rows]
-    assert lines(path) == [str(number) for number in range(1, len(rows) + 1)]
-
-
-@pytest.mark.parametrize(
-    "header", ["sentence\tlabel", "label\tsentence", "class\ttext", "id\tsentence\tclass", "text"]
-)
-def test_a_header_with_other_names_is_not_taken_for_a_text(header: str, write: Write) -> None:
-    error = refusal(write("a.tsv", f"{header}\nx\ty\n"))
-    assert str(error.where).endswith("a.tsv:1")
-    assert header.split("\t")[0] in str(error.why)
-
-
-@pytest.mark.parametrize("name", ["a.tsv", "a.txt"])
-@pytest.mark.parametrize("line", ["no tab", "", "x\ttwo\ttabs", "\tno label", "  \tno label"])
-def test_a_line_of_another_form_is_rejected(name: str, line: str, write: Write) -> None:
-    assert str(refusal(write(name, f"x\ta\n{line}\n")).where).endswith(f"{name}:2")
-
-
-# JSON
+    assert lines(path) == [1 + header + number for number in range(len(rows))]
 
 
 @same_folder
@@ -200,39 +101,7 @@ def test_jsonl_gives_back_any_text(
     ]
     path = write(name, "".join(f"{json.dumps(record)}\n" for record in records))
     assert read(path) == [(on_one_line(text), (label,)) for text, label in rows]
-    assert lines(path) == [str(number) for number in range(1, len(rows) + 1)]
-
-
-def test_numbers_in_json_are_labels_by_their_digits(write: Write) -> None:
-    path = write("a.jsonl", '{"text": "a", "label": 3}\n{"text": "b", "label": [-1.5]}\n')
-    assert read(path) == [("a", ("3",)), ("b", ("-1.5",))]
-
-
-def test_column_names_apply_to_json(write: Write) -> None:
-    path = write("a.jsonl", '{"q": "a", "text": 1, "topic": "x"}\n{"q": "b", "topics": ["y"]}\n')
-    assert read(path, "q", "topic") == [("a", ("x",)), ("b", ("y",))]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("", "{", "[]", "1", "[" * 100_000, "9" * 5000, '{"text": "a"}', '{"label": "a"}'),
-        *('{"text": 1, "label": "a"}', '{"text": null, "label": "a"}'),
-        *(f'{{"text": "a", "label": {value}}}' for value in ("true", "null", "{}", "NaN", '" "')),
-        *(f'{{"text": "a", "labels": {value}}}' for value in ("[]", "[false]", '["a", "b"]')),
-        '{"text": "a", "label": "a", "labels": ["a"]}',
-        r'{"text": "a\u0000", "label": "a"}',
-        r'{"text": "\ud800", "label": "a"}',
-        r'{"text": "a", "label": "\udfff"}',
-        r'{"text": "a", "label": "a\nb"}',
-    ],
-)
-def test_a_json_line_of_another_form_is_rejected(line: str, write: Write) -> None:
-    path = write("a.jsonl", f'{{"text": "a", "label": "b"}}\n{line}\n')
-    assert str(refusal(path).where).endswith("a.jsonl:2")
-
-
-# Several labels
+    assert lines(path) == list(range(1, len(rows) + 1))
 
 
 @same_folder
@@ -259,75 +128,71 @@ def test_several_labels_come_back_from_every_form(
         assert read(path, multi_label=True) == expected
 
 
-def test_a_bar_is_part_of_the_label_if_there_is_one_label(write: Write) -> None:
-    path = write("a.csv", "text,label\na,x|y\n")
-    assert read(path) == [("a", ("x|y",))]
-    assert read(path, multi_label=True) == [("a", ("x", "y"))]
-    one = write("a.jsonl", '{"text": "a", "label": "x|y"}\n')
-    assert read(one, multi_label=True) == [("a", ("x|y",))]
+# Examples of each rule
 
 
-def test_a_column_that_is_named_is_read_whatever_its_plural_holds(write: Write) -> None:
-    path = write("a.jsonl", '{"text": "a", "topic": "x", "topics": [1, 2]}\n')
-    assert read(path, "text", "topic") == [("a", ("x",))]
-    both = write("b.jsonl", '{"text": "a", "label": "x", "labels": ["y"]}\n')
-    assert 'there are both "label" and "labels"' in str(refusal(both))
-
-
-def test_a_tab_within_a_label_is_rejected(write: Write) -> None:
-    """The output of `classify`: label, tab, probability."""
-    error = refusal(write("a.jsonl", '{"text": "a", "label": "x\\ty"}\n'))
-    assert "a tab" in error.what
-
-
-def test_a_label_that_is_named_twice_counts_once(write: Write) -> None:
-    assert read(write("a.csv", "text,label\na,x|y|x\n"), multi_label=True) == [("a", ("x", "y"))]
-    assert read(write("a.jsonl", '{"text": "a", "labels": ["x", "x"]}\n')) == [("a", ("x",))]
-
-
-def test_several_labels_are_rejected_with_the_setting_that_allows_them(write: Write) -> None:
-    error = refusal(write("a.jsonl", '{"text": "a", "labels": ["x", "y"]}\n'))
-    assert "2 labels: x, y" in error.what
-    assert "classifier.multi_label = true" in str(error.todo)
-
-
-def test_a_list_without_labels_is_rejected_with_the_setting_that_allows_it(write: Write) -> None:
-    path = write("a.jsonl", '{"text": "a", "label": []}\n')
-    assert "classifier.multi_label = true" in str(refusal(path).todo)
-    assert read(path, multi_label=True) == [("a", ())]
-
-
-@pytest.mark.parametrize("cell", ["x||y", "|", "x| "])
-def test_an_empty_label_among_several_is_rejected(cell: str, write: Write) -> None:
-    error = refusal(write("a.csv", f"text,label\na,{cell}\n"), multi_label=True)
-    assert error.what == "the label is empty"
-
-
-# Files
-
-
-def test_an_empty_text_is_kept_for_the_check(write: Write) -> None:
-    for name, content in {
-        "a.csv": "text,label\n,x\n",
-        "a.tsv": "text\tlabel\n\tx\n",
-        "a.txt": "x\t\n",
-        "a.jsonl": '{"text": "", "label": "x"}\n',
-    }.items():
-        assert read(write(name, content)) == [("", ("x",))]
-
-
-def test_a_file_of_another_form_is_rejected_with_those_that_are_read(write: Write) -> None:
-    error = refusal(write("a.xlsx", "a"))
-    assert str(error.where).endswith("a.xlsx")
-    assert all(ending in str(error.why) for ending in TEXT_FORMATS)
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.jsonl"])
-def test_bytes_that_are_not_utf8_and_missing_files_are_rejected(
-    name: str, tmp_path: Path, write: Write
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "expected"),
+    [
+        (
+            "a.csv",
+            "topic,text,question,label\nx,no,yes,no\n",
+            ("question", "topic"),
+            [("yes", "x")],
+        ),
+        # A bar is part of the label if there is one label.
+        ("a.csv", "text,label\na,x|y\n", (), [("a", "x|y")]),
+        ("a.jsonl", '{"text": "a", "label": 3}\n{"text": "b", "label": [-1.5]}\n', (), NUMBERS),
+        ("a.jsonl", '{"text": "a", "labels": ["x", "x"]}\n', (), [("a", "x")]),
+        ("a.jsonl", '{"q": "a", "t": "x"}\n{"q": "b", "ts": ["y"]}\n', ("q", "t"), TOPICS),
+        ("a.jsonl", '{"text": "a", "t": "x", "ts": [1, 2]}\n', ("text", "t"), [("a", "x")]),
+        # An empty text is kept for the check.
+        ("a.csv", "text,label\n,x\n", (), [("", "x")]),
+        ("a.tsv", "text\tlabel\n\tx\n", (), [("", "x")]),
+        ("a.txt", "x\t\n", (), [("", "x")]),
+        ("a.jsonl", '{"text": "", "label": "x"}\n', (), [("", "x")]),
+    ],
+)
+def test_one_label_of_a_text(
+    name: str, content: str, columns: Any, expected: list[tuple[str, str]], write: Write
 ) -> None:
-    assert "no such file" in refusal(str(tmp_path / name)).what
-    assert refusal(write(name, b"caf\xe9\tx\n")).why == "byte 4 of the line is 0xe9"
+    assert read(write(name, content), *columns) == [(text, (label,)) for text, label in expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "labels"),
+    [
+        ("a.csv", "text,label\na,x|y|x\n", ("x", "y")),
+        ("a.jsonl", '{"text": "a", "label": "x|y"}\n', ("x|y",)),
+        ("a.jsonl", '{"text": "a", "labels": ["x", "y"]}\n', ("x", "y")),
+        ("a.jsonl", '{"text": "a", "label": []}\n', ()),
+    ],
+)
+def test_several_labels_are_read_with_the_setting_that_allows_them(
+    name: str, content: str, labels: tuple[str, ...], write: Write
+) -> None:
+    path = write(name, content)
+    assert read(path, multi_label=True) == [("a", labels)]
+    if len(labels) != 1 and "|" not in content:
+        assert "classifier.multi_label = true" in str(refusal(path).todo)
+
+
+def test_a_place_is_the_line_where_the_row_begins(write: Write) -> None:
+    path = write("a.csv", 'label,text\nx,"one\ntwo"\n\ny,three\nz,"\n\n"\nx,four\n')
+    assert lines(path) == [2, 5, 6, 9]
+    assert read(path)[2] == (" ", ("z",))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        *(("café", "cafe\u0301"), ("neg", "neg\u200b"), ("very bad", "very\xa0bad")),
+        *(("pos", "\ufeffpos"), ("한국", "\u1112\u1161\u11ab\u1100\u116e\u11a8"), ("ok", "o\xadk")),
+    ],
+)
+def test_labels_that_look_the_same_are_one_class(write: Write, one: str, other: str) -> None:
+    path = write("a.csv", f"text,label\na,{one}\nb,{other}\nc,x\n")
+    assert [labels for _, labels in read(path)] == [(one,), (one,), ("x",)]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.jsonl"])
@@ -353,28 +218,50 @@ def test_the_questions_of_trec_are_read_as_they_are(clearhead_data: Path, tmp_pa
     assert len(rows) == 5452
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl"])
-def test_the_texts_and_their_labels_are_in_different_columns(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_labelled_texts(str(tmp_path / name), "topic", "topic")
-    assert caught.value.setting == "data.label_column"
+# Refusals
 
 
-# Labels that look the same
+RECORDS = (
+    *("", "{", "[]", "1", "[" * 100_000, "9" * 5000, '{"text": "a"}', '{"label": "a"}'),
+    *('{"text": 1, "label": "a"}', '{"text": null, "label": "a"}'),
+    *(f'{{"text": "a", "label": {value}}}' for value in ("true", "null", "{}", "NaN", '" "')),
+    *(f'{{"text": "a", "labels": {value}}}' for value in ("[]", "[false]", '["a", "b"]')),
+    '{"text": "a", "label": "a", "labels": ["a"]}',
+    r'{"text": "a\u0000", "label": "a"}',
+    r'{"text": "\ud800", "label": "a"}',
+    r'{"text": "a", "label": "\udfff"}',
+    r'{"text": "a", "label": "a\nb"}',
+    r'{"text": "a", "label": "x\ty"}',
+)
+ROWS = ("c", "c,d,e", '"a"b,c', '"c\nd,e', "c\rd,e", "a,", "a,  ", 'c,"d\ne"', "a,\u200b")
+HEADERS = ("sentence\tlabel", "label\tsentence", "class\ttext", "id\tsentence\tclass", "text")
+NAMES = ("a.csv", "a.tsv", "a.txt", "a.jsonl")
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("name", "content", "place"),
     [
-        *(("café", "cafe\u0301"), ("neg", "neg\u200b"), ("very bad", "very\xa0bad")),
-        *(("pos", "\ufeffpos"), ("한국", "\u1112\u1161\u11ab\u1100\u116e\u11a8"), ("ok", "o\xadk")),
+        *(("a.csv", f"text,label\na,b\n{row}\n", ":3") for row in ROWS),
+        ("a.csv", "text,label,text\na,b,c\n", ":1"),
+        *(("a.tsv", f"{header}\nx\ty\n", ":1") for header in HEADERS),
+        *((name, f"x\ta\n{line}\n", ":2") for name in NAMES[1:3] for line in ("no tab", "")),
+        *((name, f"x\ta\n{line}\n", ":2") for name in NAMES[1:3] for line in ("x\t\ty", " \ta")),
+        *(("a.jsonl", f'{{"text": "a", "label": "b"}}\n{record}\n', ":2") for record in RECORDS),
+        *((name, b"caf\xe9\tx\n", ":1") for name in NAMES),
+        *((name, "", "") for name in (*NAMES, "a.csv.gz")),
+        *((name, None, "") for name in (*NAMES, "a.xlsx")),
+        *(("a.csv", "\n\n", ""), ("a.csv", "text,label\n", ""), ("a.tsv", "text\tlabel\n", "")),
+        ("a.xlsx", "text,label\na,b\n", ""),
     ],
 )
-def test_labels_that_look_the_same_are_one_class(write: Write, one: str, other: str) -> None:
-    path = write("a.csv", f"text,label\na,{one}\nb,{other}\nc,x\n")
-    assert [labels for _, labels in read(path)] == [(one,), (one,), ("x",)]
+def test_what_is_wrong_is_rejected_with_its_place(
+    name: str, content: str | bytes | None, place: str, tmp_path: Path, write: Write
+) -> None:
+    path = str(tmp_path / name) if content is None else write(name, content)
+    assert refusal(path).where == path + place
 
 
-def test_an_invisible_label_is_empty(write: Write) -> None:
-    path = write("a.csv", "text,label\na,\u200b\n")
-    assert refusal(path).where == f"{path}:2"
+@pytest.mark.parametrize("cell", ["x||y", "|", "x| "])
+def test_an_empty_label_among_several_is_rejected(cell: str, write: Write) -> None:
+    path = write("a.csv", f"text,label\na,{cell}\n")
+    assert refusal(path, multi_label=True).where == f"{path}:2"

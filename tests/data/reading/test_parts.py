@@ -34,6 +34,9 @@ SEVERAL = config_from({"task": "classification", "classifier": {"multi_label": T
 TEXTS = [(label, f"{label} {n} {'x' * (n % 3)}") for n in range(12) for label in ("warm", "cold")]
 
 
+NUMBERS = ["example 1", "validation example 1"]
+
+
 def without_files(config: RunConfig, *names: str) -> RunConfig:
     return dataclasses.replace(
         config, data=dataclasses.replace(config.data, **dict.fromkeys(names, ()))
@@ -89,34 +92,24 @@ def test_pairs_in_memory_train_the_weights_that_files_train_and_resume(tmp_path:
     api.train(given, examples=pairs, validation=held_out, observers=())
     assert_same_weights(config, given)
     api.train(given, examples=pairs, validation=held_out, observers=())  # which is finished
-    with pytest.raises(TrainingError, match="train data have changed"):
+    with pytest.raises(TrainingError):
         api.train(given, examples=pairs[1:], validation=held_out, observers=())
     found = api.dry_run(given, examples=pairs, validation=held_out).data
     assert found == api.dry_run(config).data
-
-
-def test_findings_in_memory_are_named_by_their_number(tmp_path: Path) -> None:
-    examples = [("a", "x"), ("b", "y"), ("c", "x"), ("d", "y"), ("a", "x"), (" ", "x")]
-    given = [("e", "x"), ("c ", "x"), ("c", "x"), ("e", "y")]
-    found = api.dry_run(text_run(tmp_path, smallest_class=1), examples=examples, validation=given)
-    lines = "\n".join(found.data)
-    assert "the text is empty (example 6)" in lines
-    assert "validation or test data (example 3)" in lines
-    assert "the same example came before (example 5)" in lines
-    assert "the same example came before (validation example 3)" in lines
-    assert "with another label (validation example 4)" in lines
 
 
 def test_what_is_in_memory_becomes_examples() -> None:
     pairs = parts_of(RunConfig(), [("a\nb", "c")], [["d", "e"]])
     assert list(pairs.train.pairs()) == [Pair("a b", "c", 1)]
     assert list(pairs.validation.pairs()) == [Pair("d", "e", 1)]
+    assert [part.place(part.examples[0]) for part in pairs[:2]] == NUMBERS
     texts = parts_of(CLASSIFICATION, [("a", 3), ("b", np.int64(4)), ("c", np.str_("x"))])
     assert texts.train.examples == (
         Labelled("a", ("3",), "example 1"),
         Labelled("b", ("4",), "example 2"),
         Labelled("c", ("x",), "example 3"),
     )
+    assert texts.train.place(texts.train.examples[0]) == NUMBERS[0]
     several = parts_of(SEVERAL, [("a", ["x", "y", "x"]), ("b", []), ("c", "x|y")])
     labels = [example.labels for example in several.train.examples]
     assert labels == [("x", "y"), (), ("x|y",)]
@@ -154,15 +147,18 @@ def test_what_is_no_example_is_rejected_with_its_number(config: RunConfig, examp
 
 def test_data_are_in_files_or_in_memory_and_there_are_some(tmp_path: Path) -> None:
     named = without_files(small_run(tmp_path), "validation")
-    with pytest.raises(ConfigError, match=r"data\.train"):
-        parts_of(named, [("a", "b")], [("a", "b")])
-    with pytest.raises(ConfigError, match=r"data\.validation names no files"):
-        parts_of(without_files(named, "train"), [("a", "b")])
-    with pytest.raises(ConfigError, match=r"data\.train names no files"):
-        parts_of(CLASSIFICATION)
-    with pytest.raises(DataError, match="no examples"):
+    pairs = [("a", "b")]
+    for config, given in (
+        (named, (pairs, pairs)),
+        (without_files(named, "train"), (pairs,)),
+        (CLASSIFICATION, ()),
+    ):
+        with pytest.raises(ConfigError):
+            parts_of(config, *given)
+    with pytest.raises(DataError) as raised:
         parts_of(CLASSIFICATION, [])
-    assert parts_of(named, validation=[("a", "b")]).train.files == named.data.train
+    assert raised.value.where == "train examples"
+    assert parts_of(named, validation=pairs).train.files == named.data.train
 
 
 # Files that the configuration of a model folder names
@@ -247,7 +243,7 @@ def test_a_file_that_is_too_large_is_not_read(
     with (tmp_path / "sparse.tsv").open("wb") as file:
         file.truncate(2**40)
     with not_for_ever(), pytest.raises(DataError):
-        file_hash(str(tmp_path / "sparse.tsv"), regular=True, largest=2**30)
+        file_hash(str(tmp_path / "sparse.tsv"), largest=2**30)
 
 
 @pytest.mark.parametrize(
@@ -301,13 +297,17 @@ def test_texts_of_several_files_are_one_part_and_keep_their_places(tmp_path: Pat
     assert [file for file, _ in part.hashes] == files
 
 
-def test_features_of_several_files_are_in_the_order_of_the_first(tmp_path: Path) -> None:
-    for name, columns in (("a.csv", "x,y"), ("b.csv", "y,x")):
+def test_features_of_all_files_are_in_the_order_of_the_first(tmp_path: Path) -> None:
+    for name, columns in (("a.csv", "x,y"), ("b.csv", "y,x"), ("c.csv", "y,x"), ("d.csv", "y,x")):
         rows = [f"s{n},{label},{n},{-n}" for n, label in enumerate("uvuvuvuvuv", start=1)]
+        if columns == "y,x" and name != "b.csv":
+            rows = [f"s{n},{label},{-n},{n}" for n, label in enumerate("uvuvuvuvuv", start=1)]
         (tmp_path / name).write_text("\n".join([f"sequence,label,{columns}", *rows]))
-    files = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
-    config = config_from({"task": "classification", "input": "features", "data": {"train": files}})
+    a, b, c, d = (str(tmp_path / f"{name}.csv") for name in "abcd")
+    data = {"train": [a, b], "validation": [c], "test": [d]}
+    config = config_from({"task": "classification", "input": "features", "data": data})
     parts = read_labelled(config, parts_of(config))
-    train = [*parts.train.examples, *parts.validation.examples]
-    assert {example.columns for example in train} == {("x", "y")}
-    assert {tuple(np.sign(example.input[0])) for example in train} == {(1, -1), (-1, 1)}
+    for part in parts[:3]:
+        assert {example.columns for example in part.examples} == {("x", "y")}
+    signs = [{tuple(np.sign(each.input[0])) for each in part.examples} for part in parts[:3]]
+    assert signs == [{(1, -1), (-1, 1)}, {(1, -1)}, {(1, -1)}]

@@ -29,10 +29,15 @@ from clearhead.data.judging.languages import (
 )
 from clearhead.data.judging.text_style import TextStyle, differences
 from clearhead.data.reading.arrays import SUFFIXES
-from clearhead.data.reading.columns import Columns, holds_texts, likely_columns, mean_words
+from clearhead.data.reading.columns import (
+    Columns,
+    columns_read,
+    holds_texts,
+    likely_columns,
+    mean_words,
+)
 from clearhead.data.reading.feature_sequences import FEATURE_FORMATS
 from clearhead.data.reading.features import monotonic, roughness
-from clearhead.data.reading.labelled import columns_read
 from clearhead.data.reading.pairs import Pair, holds_pairs
 from clearhead.data.reading.parts import DataPart, Parts
 from clearhead.errors import DataError, first_few

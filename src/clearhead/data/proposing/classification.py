@@ -33,7 +33,7 @@ from clearhead.data.proposing.survey import (
     survey_sequences,
     survey_texts,
 )
-from clearhead.data.reading.labelled import other_columns
+from clearhead.data.reading.columns import other_columns
 from clearhead.data.reading.tables import Column
 from clearhead.settings import DataConfig
 from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig

@@ -11,7 +11,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import accumulate, pairwise, repeat
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -21,7 +21,7 @@ from numpy.lib.format import read_array_header_1_0, read_array_header_2_0
 from clearhead.data.reading.features import as_frames
 from clearhead.data.reading.labelled import LabelledSequence, label_name
 from clearhead.data.reading.lines import check_expansion, open_packed
-from clearhead.data.reading.tables import csv_table
+from clearhead.data.reading.tables import GROUP, open_table
 from clearhead.errors import DataError, first_few, reason
 
 MAGIC = b"\x93NUMPY"
@@ -30,14 +30,6 @@ MAGIC = b"\x93NUMPY"
 SUFFIXES = (".npy", ".npz")
 LIST = "labels.csv"
 SHOWN_ENTRIES = 5
-
-UNPICKLED = {
-    "x": "save numbers; for sequences of unequal length put them one after the other as x and "
-    "their lengths as lengths",
-    "lengths": "save whole numbers: lengths.astype(int)",
-    "y": "save the labels as text: y.astype(str)",
-}
-"""How to save each array so that it is not pickled."""
 
 DAMAGE = (
     *(ValueError, OSError, EOFError, KeyError, TypeError, SyntaxError, OverflowError, MemoryError),
@@ -52,18 +44,12 @@ def read_array_file(path: str, labelled: bool = True) -> Iterator[LabelledSequen
     `x` is (N, frames, width), and `y` (N,) are the labels. If there are `lengths` (N,), the frames
     of a sequence after its length are padding; or `x` is (sum of lengths, width), all sequences one
     after the other. A single sequence without a label is (frames, width) or (frames,).
-
-    Raises:
-        DataError: the file is missing, damaged, pickled or of another form.
     """
     arrays = _load(path, "lengths", *["y"] * labelled)
     x, lengths, y = arrays["x"], arrays.get("lengths"), arrays.get("y")
     if labelled and y is None:
-        raise DataError(
-            "the file has no labels",
-            where=path,
-            todo="save them as y in an .npz file, one for each sequence of x",
-        )
+        todo = "save them as y in an .npz file, one for each sequence of x"
+        raise DataError("the file has no labels", where=path, todo=todo)
     if x.ndim < 3 and lengths is None and not labelled:
         yield LabelledSequence(as_frames(x, path), (), path)
         return
@@ -78,21 +64,13 @@ def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> Iterator[np.n
     """The sequences one by one: an archive of a few bytes may have millions."""
     if lengths is None:
         if x.ndim != 3:
-            raise DataError(
-                f"x has the shape {x.shape}",
-                where=path,
-                todo="give (N, frames, features), or (frames of all, features) and lengths",
-            )
+            todo = "give (N, frames, features), or (frames of all, features) and lengths"
+            raise DataError(f"x has the shape {x.shape}", where=path, todo=todo)
         return iter(x)
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or (lengths < 0).any():
         raise DataError("lengths are not whole numbers of frames, (N,)", where=path)
-    if x.ndim == 3 and len(lengths) != len(x):
-        raise DataError(f"lengths do not fit x, whose shape is {x.shape}", where=path)
-    if not lengths.all():
-        place = f"{path}:{int(lengths.argmin()) + 1}"
-        raise DataError("the sequence is empty: its length is 0", where=place)
     if x.ndim == 3:
-        if (lengths > x.shape[1]).any():
+        if len(lengths) != len(x) or (lengths > x.shape[1]).any():
             raise DataError(f"lengths do not fit x, whose shape is {x.shape}", where=path)
         return (row[:length] for row, length in zip(x, lengths, strict=True))
     frames = len(x) if x.ndim and x.size else 0
@@ -100,31 +78,19 @@ def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> Iterator[np.n
     total = int(lengths.sum(dtype=np.float64))
     if total != frames:
         raise DataError(f"the lengths add up to {total:,}, x has {frames:,} frames", where=path)
-    return _consecutive(x, lengths)
-
-
-def _consecutive(x: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
-    end = 0
-    for length in map(int, lengths):
-        start, end = end, end + length
-        yield x[start:end]
+    return (x[start:end] for start, end in pairwise(accumulate(map(int, lengths), initial=0)))
 
 
 def _labels(path: str, y: np.ndarray, count: int) -> Iterator[tuple[str, ...]]:
     if y.shape != (count,):
         raise DataError(f"y has the shape {y.shape}, and there are {count:,} sequences", where=path)
     if y.dtype.kind not in "Uiuf":
-        text = 'numpy.char.decode(y, "utf-8")' if y.dtype.kind == "S" else "y.astype(str)"
         raise DataError(
             f"the labels y are of the type {y.dtype}, not text or numbers",
             where=path,
-            todo=f"save them as text: {text}",
+            todo='save them as text: y.astype(str), or for bytes numpy.char.decode(y, "utf-8")',
         )
-    return _label_names(path, y)
-
-
-def _label_names(path: str, y: np.ndarray) -> Iterator[tuple[str, ...]]:
-    for i in range(len(y)):
+    for i in range(count):
         place = f"{path}:{i + 1}"
         try:
             value = y[i].item()
@@ -141,25 +107,21 @@ def read_array_folder(
     Either `labels.csv` with the columns `file` and `label` lists the files, or there is a folder
     for each label: `label/x.npy`. Without labels, files may also be in the folder itself. An `.npz`
     file has one array, or its sequence is called `x`.
-
-    Raises:
-        DataError: the folder has another form, neither it nor a folder in it has such a file, or a
-            file is missing, damaged or pickled.
     """
-    for file, labels in _files(folder, label_column, labelled):
+    for file, labels, group in _files(folder, label_column, labelled):
         path = str(file)
-        yield LabelledSequence(as_frames(_load(path)["x"], path), labels, path)
+        yield LabelledSequence(as_frames(_load(path)["x"], path), labels, path, group=group)
 
 
 def files_of_array_folder(folder: Path) -> list[Path]:
     """All files that `read_array_folder` reads, including `labels.csv`, with its errors."""
     lists = [folder / LIST] if os.path.isfile(folder / LIST) else []
     # Without labels: this includes the files in the folders that are named after labels.
-    return lists + [path for path, _ in _files(folder, label_column="", labelled=False)]
+    return lists + [path for path, *_ in _files(folder, label_column="", labelled=False)]
 
 
-_Files = Iterator[tuple[Path, tuple[str, ...]]]
-"""Files and their labels."""
+_Files = Iterator[tuple[Path, tuple[str, ...], str]]
+"""Files, their labels and their group."""
 
 
 def _files(folder: Path, label_column: str, labelled: bool) -> _Files:
@@ -167,62 +129,55 @@ def _files(folder: Path, label_column: str, labelled: bool) -> _Files:
         yield from _found(folder, labelled)
         return
     path = str(folder / LIST)
-    with csv_table(path) as (header, rows):
-        file = header.column("file")
-        label = header.column(label_column, "label_column") if labelled else None
-        for line, cells in rows:
+    with open_table(path) as table:
+        file, group = table.index("file"), table.optional(GROUP)
+        label = table.index(label_column, "label_column") if labelled else None
+        if group == label:
+            group = None
+        for line, cells in table.rows(header=True):
             where = f"{path}:{line}"
             if not os.path.isfile(folder / cells[file]):
                 raise DataError(f"there is no such file: {cells[file]!r}", where=where)
             labels = () if label is None else (label_name(cells[label], where),)
-            yield folder / cells[file], labels
+            yield folder / cells[file], labels, "" if group is None else cells[group].strip()
 
 
 def _found(folder: Path, labelled: bool) -> _Files:
     """The files in a folder, and those in its folders, which are named after labels."""
-    here, folders = _array_files(folder), _entries(folder, folders=True)
+    here, folders = _listed(folder)
     if labelled and here:
-        raise DataError(
-            "the file has no label",
-            where=here[0],
-            todo=f"put it into a folder named after its label, or list it in {folder / LIST}",
-        )
+        todo = f"put it into a folder named after its label, or list it in {folder / LIST}"
+        raise DataError("the file has no label", where=here[0], todo=todo)
     if not here and not folders:
         raise _without_arrays(folder)
-    yield from ((path, ()) for path in here)
+    yield from ((path, (), "") for path in here)
     for inner in folders:
         labels = (label_name(inner.name, str(inner)),) if labelled else ()
-        found = _array_files(inner)
+        found, _ = _listed(inner)
         # Next to unlabelled arrays, a folder may have other content.
         if not found and not here:
             raise _without_arrays(inner)
-        yield from ((path, labels) for path in found)
+        yield from ((path, labels, "") for path in found)
+
+
+def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The arrays and the folders in a folder, sorted, without hidden ones."""
+    try:
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise DataError("the folder cannot be read", where=folder, why=reason(error)) from None
+    folders = [path for path in paths if path.is_dir()]
+    return [p for p in paths if p.suffix.lower() in SUFFIXES and p not in folders], folders
 
 
 def _without_arrays(folder: Path) -> DataError:
-    names = [entry.name for entry in (*_entries(folder, folders=True), *_entries(folder))]
+    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     return DataError(
         f"the folder has no {' or '.join(SUFFIXES)} file",
         where=folder,
         why=f"it contains {first_few(names, SHOWN_ENTRIES) or 'nothing'}",
         todo="put an array for each sequence directly into it, or remove the folder",
     )
-
-
-def _array_files(folder: Path) -> list[Path]:
-    return [path for path in _entries(folder) if path.suffix.lower() in SUFFIXES]
-
-
-def _entries(folder: Path, folders: bool = False) -> list[Path]:
-    """The files or folders in a folder, sorted, without hidden ones."""
-    try:
-        return sorted(
-            path
-            for path in folder.iterdir()
-            if path.is_dir() == folders and not path.name.startswith(".")
-        )
-    except OSError as error:
-        raise DataError("the folder cannot be read", where=folder, why=reason(error)) from None
 
 
 def check_sizes(stream: BinaryIO) -> None:
@@ -249,11 +204,6 @@ def check_sizes(stream: BinaryIO) -> None:
 
 
 def _check_header(stream: IO[bytes], size: int) -> None:
-    """Check that the array at the start of a stream of so many bytes is not larger than they are.
-
-    Raises:
-        ValueError: it is, or the header is damaged.
-    """
     magic = stream.read(len(MAGIC) + 2)
     if not magic.startswith(MAGIC):
         return  # no array
@@ -272,7 +222,6 @@ def _load(path: str, *others: str) -> dict[str, np.ndarray]:
     with open_packed(path, regular=True) as stream:
         try:
             magic = stream.read(6)
-            stream.seek(0)
             if magic != MAGIC and not magic.startswith(b"PK"):
                 raise DataError(
                     "this is neither an .npy nor an .npz file",
@@ -292,15 +241,13 @@ def _load(path: str, *others: str) -> dict[str, np.ndarray]:
                         arrays[name] = loaded[name]
         except DAMAGE as error:
             if "Object arrays" not in str(error):
-                raise DataError(
-                    "the arrays cannot be read", where=path, why=reason(error)
-                ) from None
-            raise DataError(
-                f"the array {name} has Python objects",
-                where=path,
-                why="such an array is pickled, and could run any code",
-                todo=UNPICKLED[name],
-            ) from None
+                what, why, todo = "the arrays cannot be read", reason(error), None
+            else:
+                what = f"the array {name} has Python objects"
+                why = "such an array is pickled, and could run any code"
+                todo = "save x and lengths as numbers, y as text (y.astype(str)), and sequences "
+                todo += "of unequal length one after the other as x, with their lengths"
+            raise DataError(what, where=path, why=why, todo=todo) from None
     if "x" not in arrays:
         why = f"there are {', '.join(names) or 'none'}"
         raise DataError("there is no array x", where=path, why=why)

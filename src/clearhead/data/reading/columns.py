@@ -1,8 +1,9 @@
-"""Which columns of a table have the texts and which the labels, judged by their cells.
+"""Which columns of a table have the texts and the labels: by the settings, or judged by the cells.
 
-A column has labels if its values repeat, and texts if they hardly do and have several words. Where
-more than one column could be either, nothing is guessed. Line 1 is a row like the others if its
-label is that of another row, or its text is a sentence.
+`columns_of` decides which columns are read. `likely_columns` judges: a column has labels if its
+values repeat, and texts if they hardly do and have several words. Where more than one column could
+be either, nothing is guessed. Line 1 is a row like the others if its label is that of another row,
+or its text is a sentence.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
-from contextlib import closing
 from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from clearhead.data.reading.tables import Column, is_csv, read_rows
-from clearhead.errors import DataError, first_few
+from clearhead.data.reading.lines import has_ending
+from clearhead.data.reading.tables import Column, Table, open_table
+from clearhead.errors import ConfigError, DataError, first_few
 from clearhead.tokenizer.normal_form import LABEL
 
 SAMPLE = 1000
@@ -25,14 +26,16 @@ SAMPLE = 1000
 The start alone would show one label only of a file that is sorted by label.
 """
 
-LEAST = 10
-"""Fewer rows show nothing."""
+LEAST = 10  # fewer rows show nothing
 
 LABEL_WORDS = 4
 """A label has this many words on average at most, and so has the name of a column."""
 
 UNSPACED = range(0x0E00, 0xD7B0)
-"""Thai to Korean, roughly: a cell with such a character is not judged by its words."""
+"""Thai to Korean, roughly: each such character counts as a word."""
+
+TEXT_OPTION = "--text-column"
+"""The option of `clearhead classify` for the column of the texts."""
 
 
 class Columns(NamedTuple):
@@ -62,6 +65,17 @@ class Columns(NamedTuple):
             f"(init and evaluate: --text-column {text} --label-column {label})"
         )
 
+    def check(self) -> None:
+        """Raise a ConfigError for one column twice, or for a name and a position."""
+        if type(self.text) is not type(self.label) or self.text == self.label:
+            raise ConfigError(
+                f"the columns {self.text!r} and {self.label!r} do not go together",
+                setting="data.label_column",
+                why="a file with a header has two names, one without has two positions",
+                todo="choose two different columns: --text-column and --label-column, or "
+                "data.text_column and data.label_column",
+            )
+
 
 NAMED = Columns("text", "label")
 """The columns that are read unless others are given."""
@@ -69,32 +83,83 @@ NAMED = Columns("text", "label")
 LABEL_FIRST = Columns(2, 1)
 """The columns of a file with tabs and without a header, unless positions are given."""
 
-NO_HEADER = "if line 1 is not a header"
 
-BY_POSITION = f"{NO_HEADER}, give both columns by position, from 1"
-
-
-def columns_of(
-    path: str, cells: Sequence[str], chosen: Columns, known: Collection[str] = ()
-) -> Columns:
+def columns_of(table: Table, chosen: Columns, known: Collection[str] = ()) -> Columns:
     """The columns that are read: the chosen ones, or positions if the table has no header.
 
-    Line 1 of two cells in a file with tabs is a header if it has a chosen name. As a label may be
-    `text`, that name of the text column counts before the label only if it is not among the known
-    labels, if there are any.
-
-    Args:
-        path: of the table.
-        cells: of its line 1.
-        chosen: the columns in the settings.
-        known: labels.
+    A `.txt` file has no header. Line 1 of two cells in a `.tsv` file is a header if it has a chosen
+    name. As a label may be `text`, that name of the text column counts before the label only if it
+    is not among the known labels, if there are any.
     """
-    if chosen.by_position or is_csv(path) or len(cells) != 2:
+    cells = table.names
+    if chosen.by_position or has_ending(table.path, ".csv") or len(cells) != 2:
         return chosen
     starts_with_text = cells[0] == chosen.text and known and cells[0] not in known
-    if chosen.label in cells or cells[1] == chosen.text or starts_with_text:
+    is_header = chosen.label in cells or cells[1] == chosen.text or starts_with_text
+    return chosen if is_header and not has_ending(table.path, ".txt") else LABEL_FIRST
+
+
+def text_column_of(table: Table, chosen: Columns, known: Collection[str]) -> Column:
+    """The column of the texts of a table that may have no labels: a line of one cell is a text.
+
+    A DataError if they are likely in another column than the one that is read by default.
+    """
+    if (
+        len(table.names) == 1
+        and not has_ending(table.path, ".csv")
+        and chosen.text not in table.names
+    ):
+        return 1
+    columns = columns_of(table, chosen, known)
+    likely = likely_columns(table.path, known) if columns.by_position else None
+    if likely is not None and likely.text != columns.text:
+        raise DataError(
+            f"the texts are not in column {columns.text}, which is read by default",
+            where=table.path,
+            why=f"the cells look like {likely.described}",
+            todo=_name_the_texts(likely),
+        )
+    return columns.text
+
+
+def index_of(table: Table, column: Column, setting: str, known: Collection[str]) -> int:
+    """The index of a column; the error suggests the columns that are likely by their cells."""
+    try:
+        return table.index(column, setting)
+    except DataError as error:
+        if isinstance(column, int) or column in table.names:
+            raise
+        is_option = setting == TEXT_OPTION
+        if likely := likely_columns(table.path, known):
+            error.todo = _name_the_texts(likely) if is_option else f"set {likely.settings}"
+            if likely.by_position:
+                cells = [repr(cell if len(cell) <= 30 else f"{cell[:29]}…") for cell in table.names]
+                error.why = f"line 1 is no header: {first_few(cells, 3)}"
+        else:
+            give = "its position, from 1" if is_option else "both columns by position, from 1"
+            name = setting if is_option else f"data.{setting} ="
+            error.todo = f"{error.todo}; if line 1 is not a header, give {give}: {name} 1"
+        raise
+
+
+def _name_the_texts(likely: Columns) -> str:
+    return f"name the column: {TEXT_OPTION} {json.dumps(likely.text, ensure_ascii=False)}"
+
+
+def columns_read(path: str, chosen: Columns = NAMED) -> Columns:
+    """The columns of a file of labelled texts that are read; a DataError if it cannot be read."""
+    if has_ending(path, ".jsonl"):
         return chosen
-    return LABEL_FIRST
+    with open_table(path) as table:
+        return columns_of(table, chosen)
+
+
+def other_columns(path: str) -> Columns | None:
+    """The likely columns of a file, unless they are those that are read by default."""
+    likely = likely_columns(path)
+    if likely is None or (has_ending(path, ".txt") and not likely.by_position):
+        return None  # a .txt file has no names
+    return None if likely == columns_read(path) else likely
 
 
 def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
@@ -103,16 +168,13 @@ def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
     They are names if line 1 is a header, positions otherwise. Of two columns, the one that has only
     `known` labels, at least from line 2 on, has the labels.
     """
-    try:
-        rows = _judged_rows(path)
-    except DataError:
-        return None
-    if len(set(map(len, rows))) > 1:
+    rows = _judged_rows(path)
+    if not rows:
         return None
     first, *others = rows
     if set(NAMED) <= set(first):
         return NAMED
-    if len(first) == 2 and (found := _by_known_labels(rows, set(known))):
+    if found := _by_known_labels(rows, known):
         return found
     if len(others) < LEAST:
         return None
@@ -131,36 +193,26 @@ def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
 
 
 def columns_with_labels(path: str, known: Collection[str]) -> Columns | None:
-    """The positions of the texts and labels of a file of two columns with tabs, without a header.
-
-    None if not exactly one of the columns has only known labels, or the file has another form.
-    """
-    try:
-        rows = _judged_rows(path)
-    except DataError:
-        return None
-    found = _by_known_labels(rows, set(known)) if len(rows[0]) == 2 else None
+    """The positions in a table of two columns without a header, if one has only known labels."""
+    found = _by_known_labels(_judged_rows(path), known)
     return found if found and found.by_position else None
 
 
 def header_at(path: str, position: int, usual: Column, known: Collection[str]) -> str:
-    """The name at a position, from 1, of line 1 of a table that looks like a header; otherwise "".
+    """The name at a position in line 1 if that looks like a header; otherwise "".
 
-    It does if it has the `usual` name there, or names of the texts and labels (see
-    `likely_columns`).
-
-    Raises:
-        DataError: the table cannot be read.
+    It does if it has the `usual` name there, or the names of `likely_columns`.
     """
-    name = _judged_rows(path)[0][position - 1]
-    likely = likely_columns(path, known)
+    rows, likely = _judged_rows(path), likely_columns(path, known)
+    name = rows[0][position - 1] if rows else ""
     return name if name == usual or (likely is not None and not likely.by_position) else ""
 
 
-def _by_known_labels(rows: Sequence[Sequence[str]], known: set[str]) -> Columns | None:
+def _by_known_labels(rows: Sequence[Sequence[str]], known: Collection[str]) -> Columns | None:
     """The columns of a table of two, of which one has only known labels, below a header or not."""
-    for header in ([], rows[0]):
-        below = rows[1:] if header else rows
+    if not rows or len(rows[0]) != 2:
+        return None
+    for below in (rows, rows[1:]):
         match [_are_known(cells, known) for cells in zip(*below, strict=True)]:
             case [True, False]:
                 label, text = 0, 1
@@ -168,13 +220,13 @@ def _by_known_labels(rows: Sequence[Sequence[str]], known: set[str]) -> Columns 
                 label, text = 1, 0
             case _:
                 continue
-        if header and all(header) and mean_words([header[text]]) <= LABEL_WORDS:
-            return Columns(header[text], header[label])
+        if below is not rows and all(rows[0]) and mean_words([rows[0][text]]) <= LABEL_WORDS:
+            return Columns(rows[0][text], rows[0][label])
         return Columns(text + 1, label + 1)
     return None
 
 
-def _are_known(cells: Sequence[str], known: set[str]) -> bool:
+def _are_known(cells: Sequence[str], known: Collection[str]) -> bool:
     """Whether the cells have known labels only; a text may have none."""
     names = set(map(LABEL, _labels_of(cells))) - {""}
     return bool(names) and names <= set(map(LABEL, known))
@@ -185,15 +237,10 @@ def columns_hint(
 ) -> str:
     """A hint for an unusual label, if its place is line 1 of a table that may be misread.
 
-    Args:
-        place: of the label, `train.tsv:1`.
-        label: that was read there.
-        known: other labels.
-        pattern: a file with the same columns in the settings, which are right for it.
+    `pattern` is a file for which the columns in the settings are right.
     """
     file, _, line = (place or "").rpartition(":")
-    kind = file.lower().removesuffix(".gz")[-4:]
-    if line != "1" or kind not in (".csv", ".tsv", ".txt"):
+    if line != "1" or not has_ending(file, ".csv", ".tsv", ".txt"):
         return ""
     likely = likely_columns(file, known)
     if pattern:
@@ -206,18 +253,24 @@ def columns_hint(
     if likely and isinstance(likely.label, int):
         is_read = label in _labels_of([_judged_rows(file)[0][likely.label - 1]])
         return "" if is_read else f"; the cells look like {likely.described}: {todo}"
-    return "" if kind == ".txt" else f"; if line 1 is a header, {todo}"
+    return "" if has_ending(file, ".txt") else f"; if line 1 is a header, {todo}"
 
 
 def _judged_rows(path: str) -> list[list[str]]:
-    """Line 1, and a sample of the other rows."""
-    with closing(read_rows(path)) as rows:
-        first = list(islice(rows, SAMPLE + 1))
-        spread, random = list(islice(rows, SAMPLE)), Random(0)
-        for count, row in enumerate(rows, start=SAMPLE + 1):
-            # Each of the rows so far is in the sample with the same probability.
-            if (place := random.randrange(count)) < SAMPLE:
-                spread[place] = row
+    """Line 1 and a sample of the other rows; [] if the file is no table, or cannot be read."""
+    if has_ending(path, ".jsonl"):
+        return []
+    try:
+        with open_table(path) as table:
+            rows = table.rows(header=False)
+            first = list(islice(rows, SAMPLE + 1))
+            spread, random = list(islice(rows, SAMPLE)), Random(0)
+            for count, row in enumerate(rows, start=SAMPLE + 1):
+                # Each of the rows so far is in the sample with the same probability.
+                if (place := random.randrange(count)) < SAMPLE:
+                    spread[place] = row
+    except DataError:
+        return []
     return [[cell.strip() for cell in cells] for _, cells in (*first, *spread)]
 
 
@@ -237,7 +290,7 @@ def _labels_of(cells: Sequence[str]) -> list[str]:
 
 
 def mean_words(cells: Sequence[str]) -> float:
-    """The mean number of words; a character of a script without spaces counts as a word."""
+    """The mean number of words."""
     unspaced = sum(ord(character) in UNSPACED for cell in cells for character in cell)
     return (sum(len(cell.split()) for cell in cells) + unspaced) / max(1, len(cells))
 
@@ -250,9 +303,3 @@ def _is_header(text: str, label: str, labels: Sequence[str]) -> bool | None:
     # The label of line 1 may also be a rare one, unless there are no rare ones.
     rare = [name for name, count in counts.items() if count == 1]
     return True if 100 * len(rare) < len(labels) else None
-
-
-def described(cells: Sequence[str]) -> str:
-    """Some cells, shortened, for a message."""
-    short = [repr(cell if len(cell) <= 30 else f"{cell[:29]}…") for cell in cells]
-    return first_few(short, 3)

@@ -1,34 +1,28 @@
-"""What a file is whose bytes are not text in UTF-8: another kind of file, or another encoding."""
+"""Why a file is no text in UTF-8 with one text per line: its kind, its encoding, or its ending."""
 
 from __future__ import annotations
 
 import codecs
+import re
+import zlib
+from contextlib import suppress
+from typing import BinaryIO
 
+from clearhead.errors import DataError
+
+_AS_TABLE = "save the table as .csv or .tsv in UTF-8"
+_AS_TEXT = "save the texts as a text file in UTF-8"
 SIGNATURES = {
     b"\x1f\x8b": ("a gzip file", "unpack it with gunzip, or give it a name that ends in .gz"),
-    b"PK\x03\x04": (
-        "a zip archive or an office document (.xlsx, .docx, .npz …)",
-        "unpack it, or save the table as .csv or .tsv in UTF-8",
-    ),
-    b"\xd0\xcf\x11\xe0": (
-        "an old office document (.xls, .doc)",
-        "save the table as .csv or .tsv in UTF-8",
-    ),
     b"BZh": ("a bzip2 file", "unpack it with bunzip2"),
     b"\xfd7zXZ": ("an xz file", "unpack it with unxz"),
     b"\x28\xb5\x2f\xfd": ("a zstd file", "unpack it with unzstd"),
-    b"7z\xbc\xaf": ("a 7z archive", "unpack it"),
-    b"%PDF-": ("a PDF document", "save its text as a .txt file in UTF-8"),
-    b"PAR1": ("a Parquet file", "save the table as .csv or .jsonl"),
-    b"ARROW1": ("an Arrow file", "save the table as .csv or .jsonl"),
-    b"SQLite format 3": ("an SQLite database", "save the table as .csv"),
+    b"PK\x03\x04": ("a zip archive or an office document", f"unpack it, or {_AS_TABLE}"),
+    b"\xd0\xcf\x11\xe0": ("an old office document (.xls, .doc)", _AS_TABLE),
+    b"PAR1": ("a Parquet file", _AS_TABLE),
+    b"%PDF-": ("a PDF document", _AS_TEXT),
     b"\x93NUMPY": ("a NumPy array", "give a text file; arrays are for features"),
-    b"\x89HDF": ("an HDF5 file", "save the texts as a text file in UTF-8"),
-    b"\x89PNG": ("a picture (PNG)", "give a text file"),
-    b"\xff\xd8\xff": ("a picture (JPEG)", "give a text file"),
-    b"\x80\x02": ("a pickle", "save the texts as a text file in UTF-8"),
-    b"\x80\x04": ("a pickle", "save the texts as a text file in UTF-8"),
-    b"\x80\x05": ("a pickle", "save the texts as a text file in UTF-8"),
+    b"\x80\x04": ("a pickle", _AS_TEXT),
 }
 """Kinds of binary files and what to do about them, by the bytes that such a file begins with."""
 
@@ -39,8 +33,18 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
+NO_LINES = tuple(
+    ".json .jsonl .ndjson .csv .xlsx .xls .ods .parquet .po .pot .xlf .xliff .sdlxliff .tmx .resx "
+    ".strings .properties .yaml .yml .html .htm .xhtml .xml .sgm .sgml .rtf .tex .srt .vtt .sub "
+    ".ass .ssa .sbv .docx .doc .odt .pdf .epub .pptx .ppt .odp".split()
+)
+"""Endings of files whose lines are no texts; `.gz` may follow."""
+
+NO_TEXT = re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{\"]|<\?xml|<!doctype|<html|WEBVTT\b|msgid \")", re.I)
+"""The start of line 1 of JSON, of markup, of subtitles or of a gettext catalogue."""
+
 SAMPLE_BYTES = 2**16
-"""How much text `likely_encoding` is given: more does not make it more certain."""
+"""How much more text is read to guess the encoding: more does not make it more certain."""
 
 LEAST_COHERENCE = 0.1
 """Below, the decoded letters are not distributed as in any language."""
@@ -52,18 +56,32 @@ USUAL = ("cp1252", "euc_jp")
 """Encodings to name if they decode the sample as the best guess does."""
 
 
-def kind_of_file(head: bytes) -> tuple[str, str] | None:
-    """The kind of a binary file by its first bytes, and what to do about it; None if unknown."""
-    return next((kind for start, kind in SIGNATURES.items() if head.startswith(start)), None)
+def not_text(error: Exception, raw: bytes, where: str, head: bytes, stream: BinaryIO) -> DataError:
+    """The error for a line that cannot be decoded; `head` is the start of its file."""
+    if kind := next((SIGNATURES[start] for start in SIGNATURES if head.startswith(start)), None):
+        what, todo = kind
+        return DataError(f"this is {what}, not text", where=where.rpartition(":")[0], todo=todo)
+    if isinstance(error, OverflowError):
+        todo = "give a text file with one text per line"
+        return DataError(str(error), where=where, todo=todo)
+    sample = raw
+    with suppress(OSError, EOFError, zlib.error):
+        sample += stream.read(SAMPLE_BYTES)
+    if encoding := likely_encoding(head, sample):
+        todo = f"convert it: iconv -f {encoding} -t utf-8 FILE > NEW_FILE"
+    else:
+        todo = "save the text in UTF-8 in the program that wrote it, or convert it with iconv"
+    if not isinstance(error, UnicodeDecodeError):
+        what = f"this is text in {encoding}, not in UTF-8" if encoding else str(error)
+        return DataError(what, where=where, todo=todo)
+    why = f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}"
+    if encoding:
+        why += f"; the encoding is probably {encoding}"
+    return DataError("this is not UTF-8", where=where, why=why, todo=todo)
 
 
 def likely_encoding(head: bytes, sample: bytes) -> str | None:
-    """The encoding of a text, by a name that iconv knows; None if it is not certain.
-
-    Args:
-        head: the first bytes of the file.
-        sample: a part of the file that is not ASCII, from the start of a line.
-    """
+    """The encoding of a sample that is not ASCII, by a name that iconv knows; None if unclear."""
     for mark, name in BYTE_ORDER_MARKS.items():
         if head.startswith(mark):
             return name

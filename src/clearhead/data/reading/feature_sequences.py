@@ -10,27 +10,24 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from clearhead.data.reading.arrays import read_array_file, read_array_folder
 from clearhead.data.reading.features import as_frames, read_value
-from clearhead.data.reading.groups import GROUP
 from clearhead.data.reading.labelled import LabelledSequence, label_name
 from clearhead.data.reading.lines import Format, Formats, read_lines
-from clearhead.data.reading.tables import Header, Row, csv_table
+from clearhead.data.reading.tables import GROUP, Row, Table, open_table
 from clearhead.errors import DataError
 
 MISSING_IN_TABLES = ("", "nan")
 MISSING_IN_TS = ("?", "nan")
 
-TIME = "times are numbers, or dates such as 2024-05-31 12:00:00"
 TIMES = ("time", "timestamp", "time_stamp", "datetime", "date")
 """Names of a column of times, in any case."""
 
@@ -55,9 +52,9 @@ def read_feature_sequences(
 
     - `.csv` has one row per frame. The column `sequence` names the sequence of a row; the rows of
       one sequence are consecutive and have the same label. A column of `TIMES` has numbers or dates
-      that do not go backwards within a sequence; it is not a feature, nor is a column `group` (see
-      `groups.py`). All other columns are features, with distinct names; the numbers of the rows
-      (`INDEX`) are refused. An empty cell or `nan` is a missing value.
+      that do not go backwards within a sequence; it is not a feature, nor is a column `group`. All
+      other columns are features, with distinct names; the numbers of the rows (`INDEX`) are
+      refused. An empty cell or `nan` is a missing value.
     - `.ts` is the format of the UEA and UCR archives. A case is a line: its dimensions, separated
       by `:`, and last the label if the header has `@classLabel true`. A dimension is its values,
       separated by `,`; all dimensions of a case have the same number of values. `?` and `NaN` are
@@ -87,11 +84,7 @@ def read_feature_sequences(
 
 
 def of_one_width(sequences: Iterable[LabelledSequence]) -> Iterator[LabelledSequence]:
-    """The same sequences.
-
-    Raises:
-        DataError: a sequence has another number of features than the first.
-    """
+    """The same sequences; a DataError if one has another number of features than the first."""
     first: LabelledSequence | None = None
     for sequence in sequences:
         first = first or sequence
@@ -107,14 +100,7 @@ def of_one_width(sequences: Iterable[LabelledSequence]) -> Iterator[LabelledSequ
 
 
 def frame_times(path: str, number: int, label_column: str = "label") -> Times | None:
-    """The times of one sequence; None if it has none.
-
-    A CSV file has them in its column of `TIMES`, a `.ts` file in its tuples. Arrays have no times.
-    The first sequence has the number 1.
-
-    Raises:
-        DataError: as `read_feature_sequences`, or the file has fewer sequences.
-    """
+    """The times of a sequence, by its number from 1; None if it has none, as in arrays."""
     for _, times in itertools.islice(_read(path, label_column, False), number - 1, None):
         return times
     raise DataError(f"there is no sequence {number}", where=path)
@@ -134,12 +120,14 @@ def _read_arrays(path: str, label_column: str, labelled: bool) -> _Sequences:
 
 
 def _read_csv(path: str, label_column: str, labelled: bool) -> _Sequences:
-    with csv_table(path) as (header, rows):
-        columns = _columns(header, label_column, labelled)
+    with open_table(path) as table:
+        columns = _Columns.of(table, label_column, labelled)
         starts: dict[str, int] = {}
-        groups = itertools.groupby(rows, key=lambda row: row[1][columns.sequence].strip())
-        for name, group in groups:
-            frames = list(group)
+        by_name = itertools.groupby(
+            table.rows(header=True), lambda row: row[1][columns.sequence].strip()
+        )
+        for name, rows in by_name:
+            frames = list(rows)
             line = frames[0][0]
             if not name:
                 raise DataError("the name of the sequence is empty", where=f"{path}:{line}")
@@ -156,52 +144,59 @@ def _read_csv(path: str, label_column: str, labelled: bool) -> _Sequences:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a table by index, and the names of the features."""
+    """The columns of a table by index; all columns without another use are features."""
 
     sequence: int
     label: int | None
     time: int | None
-    features: Mapping[int, str]
+    group: int | None
+    features: dict[int, str]
+
+    @classmethod
+    def of(cls, table: Table, label_column: str, labelled: bool) -> _Columns:
+        sequence, group = table.index("sequence"), table.optional(GROUP)
+        if labelled:
+            label = table.index(label_column, "label_column")
+        else:
+            label = table.optional(label_column)
+        used = {sequence, label, group}
+        times = [
+            index
+            for index, name in enumerate(table.names)
+            if name.strip().lower() in TIMES and index not in (sequence, label)
+        ]
+        if len(times) > 1:
+            what = f"there are {len(times)} columns of times: "
+            what += ", ".join(repr(table.names[index]) for index in times)
+            todo = "keep one; rename another if it is a feature"
+            raise DataError(what, where=table.where, todo=todo)
+        used.update(times)
+        features = {
+            index: name.strip() for index, name in enumerate(table.names) if index not in used
+        }
+        _check_features(features, table.where)
+        time = times[0] if times else None
+        group = None if group == label else group
+        return cls(sequence, label if labelled else None, time, group, features)
 
 
-def _columns(header: Header, label_column: str, labelled: bool) -> _Columns:
-    sequence = header.column("sequence")
-    find = partial(header.column, setting="label_column") if labelled else header.optional
-    label = find(label_column)
-    times = [
-        index
-        for index, name in enumerate(header.names)
-        if name.strip().lower() in TIMES and index not in (sequence, label)
-    ]
-    if len(times) > 1:
-        what = f"there are {len(times)} columns of times: "
-        what += ", ".join(repr(header.names[index]) for index in times)
-        raise DataError(
-            what, where=header.where, todo="keep one; rename another if it is a feature"
-        )
-    time = next(iter(times), None)
-    features = {
-        index: name.strip()
-        for index, name in enumerate(header.names)
-        if index not in (sequence, label, time, header.optional(GROUP))
-    }
-    for index, name in features.items():
+def _check_features(names: dict[int, str], where: str) -> None:
+    for index, name in names.items():
         if INDEX.fullmatch(name):
             called = f"is called {name!r}" if name else "has no name"
             raise DataError(
                 f"column {index + 1} {called}, so it may have the numbers of the rows",
-                where=header.where,
+                where=where,
                 why="in a file that is sorted by label, these numbers give the label away",
                 todo="write the table without them (pandas: to_csv(…, index=False)); if they are a "
                 "feature, give the column another name",
             )
-    if not features:
-        raise DataError("there is no column of features", where=header.where)
-    name, count = Counter(features.values()).most_common(1)[0]
+    if not names:
+        raise DataError("there is no column of features", where=where)
+    name, count = Counter(names.values()).most_common(1)[0]
     if count > 1:
         todo = "give the features distinct names"
-        raise DataError(f"there are {count} columns {name!r}", where=header.where, todo=todo)
-    return _Columns(sequence, label if labelled else None, time, features)
+        raise DataError(f"there are {count} columns {name!r}", where=where, todo=todo)
 
 
 def _sequence(
@@ -220,8 +215,6 @@ def _sequence(
                 raise DataError(what, where=where)
         if columns.time is not None:
             time = _moment(cells[columns.time], where)
-            if math.isnan(time):
-                raise DataError("the time is missing", where=where)
             if time < before:
                 what = f"the time goes backwards, from {before:g} to {time:g}"
                 raise DataError(what, where=where)
@@ -232,16 +225,21 @@ def _sequence(
                 for i, name in columns.features.items()
             ]
         )
-    place = f"{path}:{rows[0][0]}"
-    values, names = as_frames(np.array(frames), place), tuple(columns.features.values())
+    place, first = f"{path}:{rows[0][0]}", rows[0][1]
     times = None if columns.time is None else tuple(row[columns.time].strip() for _, row in rows)
-    return LabelledSequence(values, labels, place, names), times
+    return LabelledSequence(
+        as_frames(np.array(frames), place),
+        labels,
+        place,
+        tuple(columns.features.values()),
+        group="" if columns.group is None else first[columns.group].strip(),
+    ), times
 
 
 def _moment(cell: str, where: str) -> float:
     """The time in a cell: a number, or the seconds of a date."""
     try:
-        return read_value(cell, MISSING_IN_TABLES, where, TIME)
+        return read_value(cell, (), where)
     except DataError:
         with suppress(ValueError):
             date = datetime.fromisoformat(cell.strip())
@@ -324,13 +322,15 @@ def _case(
         if len(values) != len(first):
             what = f"dimension {number} has {len(values)} values, dimension 1 {len(first)}"
             raise DataError(what, where=where)
-        for time, expected in zip(times, first_times, strict=True):
-            if time != expected:
-                raise DataError(
-                    f"dimension {number} has the time {time!r}, where dimension 1 has {expected!r}",
-                    where=where,
-                    todo="give all dimensions the same times, and ? where a value is missing",
-                )
+        if times != first_times:
+            time, expected = next(
+                pair for pair in zip(times, first_times, strict=True) if pair[0] != pair[1]
+            )
+            raise DataError(
+                f"dimension {number} has the time {time!r}, where dimension 1 has {expected!r}",
+                where=where,
+                todo="give all dimensions the same times, and ? where a value is missing",
+            )
     frames = as_frames(np.array([values for _, values in series], ndmin=2).T, where)
     return LabelledSequence(frames, labels, where), tuple(first_times) if header.timed else None
 

@@ -17,21 +17,12 @@ MissingRule = Literal["refuse", "zero", "mean", "interpolate"]
 
 SHOWN_NAMES = 20
 
-LEAST_SEQUENCES, LEAST_CHANGES = 5, 10
-"""Fewer sequences, or changes of a feature, show nothing."""
-
-COMPARED = 200
-"""Sequences whose axes are compared."""
+LEAST_SEQUENCES, LEAST_CHANGES = 5, 10  # fewer sequences, or changes of a feature, show nothing
+COMPARED = 200  # sequences whose axes are compared
 
 
 def read_value(cell: str, missing: Sequence[str], where: str, why: str | None = None) -> float:
-    """The number in a cell, NaN if the cell in lower case is one of the words for a missing value.
-
-    `why` is the reason that it must be a number, for the error.
-
-    Raises:
-        DataError: it is not a number, or infinite.
-    """
+    """The finite number in a cell, or NaN if its lower case is one of the words for `missing`."""
     cell = cell.strip()
     if cell.lower() in missing:
         return math.nan
@@ -52,11 +43,7 @@ def read_value(cell: str, missing: Sequence[str], where: str, why: str | None = 
 
 
 def as_frames(values: np.ndarray, place: str) -> np.ndarray:
-    """Checked features, float32 (frames, width), from numbers (frames, width) or (frames,).
-
-    Raises:
-        DataError: they have another shape or type, are empty or infinite.
-    """
+    """Checked features, float32 (frames, width), from numbers (frames, width) or (frames,)."""
     if values.dtype.kind not in "fiub":
         raise DataError(f"the values are not numbers but {values.dtype}", where=place)
     if values.ndim == 1:
@@ -91,15 +78,7 @@ def fill_missing(
       equally spaced. Before the first value it is the first one, after the last value the last one.
       If the sequence has no value of a feature, it is the training mean.
 
-    Args:
-        frames: float32 (frames, width); it is not changed.
-        rule: one of the above.
-        place: of the sequence, for the error.
-        means: of the training data (width,), for `mean` and `interpolate`.
-
-    Raises:
-        DataError: a value is missing and the rule is `refuse`.
-        ValueError: the rule needs means and there are none.
+    `means` (width,) are those of the training data, which `mean` and `interpolate` need.
     """
     missing = np.isnan(frames)
     if not missing.any():
@@ -173,21 +152,13 @@ def roughness(sequences: Sequence[np.ndarray]) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class FeatureCounts:
-    """The features of one part of the data.
-
-    Attributes:
-        width: features per frame.
-        names: of the features; () if their files have none.
-        values: the number of values, including missing ones.
-        missing: the number of missing ones.
-        rule: how these are filled.
-    """
+    """The features of one part of the data, and how many of their values are missing."""
 
     width: int
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # () if their files have none
     values: int
     missing: int
-    rule: MissingRule
+    rule: MissingRule  # how missing values are filled
 
     def lines(self, name: str, *, named: bool) -> list[str]:
         """Lines for a report on the part with this name; the features themselves if `named`."""

@@ -1,8 +1,8 @@
 """Sentence pairs from files, as a stream.
 
 `PAIR_FORMATS` has the formats of files with both sides. Two files with other names are parallel:
-line n of the second is the translation of line n of the first. Several such files, or several times
-two, are read one after the other. For the names of built-in data see `phrasebook`.
+line n of the second is the translation of line n of the first. Several corpora (such files, or twos
+of parallel ones) are read one after the other. For the names of built-in data see `phrasebook`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from clearhead.data.reading.labelled import join_lines
 from clearhead.data.reading.lines import Format, Formats, read_texts_in_lines
 from clearhead.data.reading.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
-from clearhead.data.reading.tables import read_jsonl, read_tsv, string_of
+from clearhead.data.reading.tables import open_table, read_jsonl, string_of
 from clearhead.errors import DataError
 from clearhead.settings import DataConfig
 from clearhead.settings.data import language_in
@@ -32,22 +32,21 @@ class Pair(NamedTuple):
     line: int
 
 
-CORPUS_LINES = 2**40
-"""No file has so many lines."""
+CORPUS_LINES = 2**40  # no file has so many
 
-
-HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
+SIDES = ("source", "target")
+HEADERS = (SIDES, ("src", "tgt"), ("src", "trg"))
 """Line 1 of a `.tsv` file with one of these, in any case, is no pair."""
 
 
 def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
     """The pairs of parallel files, of files with both sides, or of the phrasebook.
 
-    Names of files may end in `.gz`. `part` is the part of a phrasebook that is named without one.
+    `part` is the part of a phrasebook that is named without one.
 
     Raises:
-        DataError: a file is missing, unreadable, empty, binary, not UTF-8 or of the wrong format;
-            parallel files differ in length (known only at the end of the shorter one).
+        DataError: a file cannot be used; or parallel files differ in length, which is known only at
+            the end of the shorter one.
     """
     if not files:
         raise DataError("there are no files of sentence pairs")
@@ -122,20 +121,21 @@ def _read_parallel(source: str, target: str) -> Iterator[Pair]:
                     "the files differ in length, so their lines do not belong together",
                     where=f"{source}, {target}",
                     why=f"{counts[0]:,} lines and {counts[1]:,} lines",
-                    todo="name files in which line n of one is the translation of line n of the "
-                    "other",
+                    todo="name files whose lines n are translations of each other",
                 )
             yield Pair(left, right, count)
 
 
 def _read_tsv(path: str) -> Iterator[Pair]:
     is_empty = True
-    for line, (source, target) in read_tsv(path, ("source", "target")):
-        names = (source.strip().lower(), target.strip().lower())
-        if line == 1 and names[::-1] in HEADERS:
+    with open_table(path, SIDES) as table:
+        first, second = table.names
+        names = (first.strip().lower(), second.strip().lower())
+        if names[::-1] in HEADERS:
             todo = "exchange the columns"
-            raise DataError("the target comes before the source", where=f"{path}:1", todo=todo)
-        if line > 1 or not (names in HEADERS or _languages(source, target)):
+            raise DataError("the target comes before the source", where=table.where, todo=todo)
+        has_header = names in HEADERS or _languages(first, second) is not None
+        for line, (source, target) in table.rows(header=has_header):
             is_empty = False
             yield Pair(join_lines(source), join_lines(target), line)
     if is_empty:
@@ -143,10 +143,7 @@ def _read_tsv(path: str) -> Iterator[Pair]:
 
 
 def _languages(source: str, target: str) -> tuple[str, str] | None:
-    """The languages that the cells of a header name: `en`, tab, `pt-BR`. None: it is no such one.
-
-    The same language twice may be a pair.
-    """
+    """The two languages that the cells of a header name, such as `en` and `pt-BR`, or None."""
     names = source.strip(), target.strip()
     first, second = (language_in(name) or language_in(name.lower()) for name in names)
     return (first, second) if first and second and first != second else None
@@ -156,16 +153,15 @@ def languages_of(files: Sequence[str]) -> tuple[str, str]:
     """The languages of pairs, by the names of their files or a header; "": unknown."""
     match files:
         case [name] if PAIR_FORMATS.of(name) is PAIR_FORMATS[".tsv"]:
-            with closing(read_tsv(name, ("source", "target"))) as rows:
-                _, (source, target) = next(rows)
-            return _languages(source, target) or ("", "")
+            with open_table(name, SIDES) as table:
+                return _languages(*table.names) or ("", "")
         case _:
             return DataConfig(train=tuple(files)).languages
 
 
 def _read_jsonl(path: str) -> Iterator[Pair]:
     for line, record in read_jsonl(path):
-        source, target = (string_of(record, key, f"{path}:{line}") for key in ("source", "target"))
+        source, target = (string_of(record, key, f"{path}:{line}") for key in SIDES)
         yield Pair(join_lines(source), join_lines(target), line)
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from clearhead.data.reading.arrays import files_of_array_folder
 from clearhead.data.reading.feature_sequences import of_one_width, read_feature_sequences
 from clearhead.data.reading.features import as_frames
-from clearhead.data.reading.labelled import Labelled, join_lines, label_name, read_labelled_texts
-from clearhead.data.reading.lines import open_packed, refuse_pipe
+from clearhead.data.reading.labelled import Labelled, join_lines, labels_of, read_labelled_texts
+from clearhead.data.reading.lines import check_regular, open_packed
 from clearhead.data.reading.pairs import Pair, place, read_pairs, short_name
 from clearhead.data.reading.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.reading.tables import refuse_unwritable
@@ -36,19 +36,12 @@ The latter may have the weight of the example in the training loss as a third it
 
 @dataclass(frozen=True)
 class DataPart:
-    """One part of the data.
-
-    Attributes:
-        name: of the part.
-        files: for `read_pairs` or `read_examples`; () for examples given in memory.
-        examples: the pairs or labelled examples that were read, or given.
-        form: of what is read; the form of targets follows from it.
-    """
+    """One part of the data."""
 
     name: Part | Literal["replay"]
-    files: tuple[str, ...] = ()
-    examples: tuple[Any, ...] = ()
-    form: NormalForm = PLAIN
+    files: tuple[str, ...] = ()  # () for examples given in memory
+    examples: tuple[Any, ...] = ()  # pairs or labelled examples that were read, or given
+    form: NormalForm = PLAIN  # of what is read; the form of targets follows from it
 
     def __bool__(self) -> bool:
         return bool(self.files or self.examples)
@@ -60,17 +53,13 @@ class DataPart:
 
     @cached_property
     def hashes(self) -> list[tuple[str, bytes]]:
-        """Each file or folder (or `memory`) with 32 bytes of hash of its content.
-
-        Raises:
-            DataError: a file is missing or cannot be read.
-        """
+        """Each file or folder (or `memory`) with its `file_hash`."""
         if not self.files and self.examples:
             return [("memory", _memory_hash(self.examples))]
         return [(file, file_hash(file, self._kind)) for file in self.files]
 
     def pairs(self) -> Iterator[Pair]:
-        """The sentence pairs, as a stream if they are not in memory; errors as `read_pairs`."""
+        """The sentence pairs, as a stream if they are not in memory."""
         if self.examples or not self.files:
             return iter(self.examples)
         return self._formed(read_pairs(self.files, self._kind))
@@ -93,10 +82,9 @@ class DataPart:
         return "train" if self.name == "replay" else self.name
 
     def place(self, example: Pair | Labelled[Any], in_target: bool = False) -> str:
-        """The place of an example, or of the target of a pair, in a report.
+        """The place of an example, or of the target of a pair, in a report: `train.de:17`.
 
-        It has no path, unless two files have the same name: `train.de:17`, `cat/3.npy`
-        in a folder, `example 17` in memory.
+        It has no path, unless two files have the same name.
         """
         if isinstance(example, Pair) and self.files:
             return place(self.files, example.line, in_target)
@@ -112,16 +100,16 @@ class DataPart:
         return path.name
 
     def read(self, config: RunConfig) -> DataPart:
-        """The part with its examples in memory.
-
-        Raises:
-            DataError: a file cannot be used; `where` is the file and line.
-        """
+        """The part with its examples in memory."""
         if self.examples or not self.files:
             return self
         if config.task == "translation":
-            return replace(self, examples=tuple(self.pairs()))
+            return self.having(read_pairs(self.files, self._kind), config)
         examples = (example for file in self.files for example in read_examples(file, config))
+        return self.having(examples, config)
+
+    def having(self, examples: Iterable[Any], config: RunConfig) -> DataPart:
+        """The part with these examples, in its form."""
         if config.input == "features":
             examples = of_one_width(examples)
         return replace(self, examples=tuple(self._formed(examples)))
@@ -144,14 +132,11 @@ class Parts(NamedTuple):
 def parts_of(
     config: RunConfig, examples: Given | None = None, validation: Given | None = None
 ) -> Parts:
-    """The parts of the data of a run; no file is read.
-
-    `examples` and `validation` are training and validation examples in memory, instead of files.
+    """The parts of the data of a run, in files or in memory; no file is read.
 
     Raises:
         ConfigError: a part that the run needs is missing, or both in files and in memory.
-        DataError: an example in memory has a wrong form; a folder is named as a file of texts; or a
-            file is a pipe.
+        DataError: an example in memory has a wrong form, or a file is none that can be read twice.
     """
     data, pairs = config.data, config.task == "translation"
     parts = Parts(
@@ -183,10 +168,7 @@ def _part(
     part = DataPart(name, files, form=form_of_texts(config))
     if given is None:
         for file in files:
-            refuse_pipe(file)
-            if config.input == "text" and os.path.isdir(os.path.expanduser(file)):
-                what, todo = "this is a folder, not a file", "name a file in it"
-                raise DataError(what, where=file, todo=todo)
+            check_regular(file, folder=config.input == "features")
         return part
     if files:
         raise ConfigError(
@@ -196,13 +178,8 @@ def _part(
         )
     if len(given) == 0:
         raise DataError("there are no examples", where=f"{name} examples")
-    if config.task == "translation":
-        pairs = (_pair(each, n, name) for n, each in enumerate(given, 1))
-        return replace(part, examples=tuple(part._formed(pairs)))
-    labelled = (labelled_example(each, n, name, config) for n, each in enumerate(given, 1))
-    if config.input == "features":
-        labelled = of_one_width(labelled)
-    return replace(part, examples=tuple(part._formed(labelled)))
+    example = _pair if config.task == "translation" else labelled_example
+    return part.having((example(each, n, name, config) for n, each in enumerate(given, 1)), config)
 
 
 def form_of_texts(config: RunConfig) -> NormalForm:
@@ -213,24 +190,14 @@ def form_of_texts(config: RunConfig) -> NormalForm:
     return NormalForm(found.unicode, found.spaces, found.removed)
 
 
-def _pair(given: Any, number: int, name: str) -> Pair:
+def _pair(given: Any, number: int, name: str, _: RunConfig) -> Pair:
     where = _place_in_memory(name, number)
     source, target = _two(given, "(source, target)", where)
     return Pair(_text(source, "the source", where), _text(target, "the target", where), number)
 
 
 def labelled_example(given: Any, number: int, name: str, config: RunConfig) -> Labelled:
-    """An example in memory: (text or features, label or list of labels).
-
-    Args:
-        given: the example.
-        number: from 1, for errors.
-        name: of its part of the data.
-        config: of the model.
-
-    Raises:
-        DataError: it has another form, or several labels where one is needed.
-    """
+    """An example of `Given` for a classifier, by its number in the part of this name."""
     where = _place_in_memory(name, number)
     weight = 1.0
     if isinstance(given, list | tuple) and len(given) == 3:
@@ -240,13 +207,7 @@ def labelled_example(given: Any, number: int, name: str, config: RunConfig) -> L
     content, label = _two(given, "(text or features, label), or (…, label, weight)", where)
     values = label if isinstance(label, list | tuple) else [label]
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
-    labels = tuple(dict.fromkeys(label_name(value, where) for value in values))
-    if len(labels) != 1 and not config.classifier.multi_label:
-        raise DataError(
-            f"there are {len(labels)} labels",
-            where=where,
-            todo="give one label, or allow any number: classifier.multi_label = true",
-        )
+    labels = labels_of(values, config.classifier.multi_label, where)
     if config.input == "text":
         return Labelled(_text(content, "the text", where), labels, where, weight=weight)
     return Labelled(as_frames(np.asarray(content), where), labels, where, weight=weight)
@@ -273,9 +234,6 @@ def read_examples(path: str, config: RunConfig, known: Collection[str] = ()) -> 
     """The labelled texts of a file, or the feature sequences of a file or folder.
 
     `known` are labels by which the columns of texts are recognised.
-
-    Raises:
-        DataError: they cannot be used; `where` is the file and line.
     """
     data = config.data
     if config.input == "features":
@@ -299,16 +257,14 @@ def parts_of_run(folder: Path, config: RunConfig) -> Parts:
 def check_recorded(folder: Path, part: DataPart) -> None:
     """Check a part of the data whose files the configuration of a model folder names.
 
-    The folder may be a stranger's. A file is only read if it is a file on a disk with the hash that
-    the run has recorded.
+    The folder may be a stranger's: a DataError unless they are the files that the run has recorded.
     """
     try:
         recorded = list(read_json(folder / "provenance.json")["data"].get(part.name, {}).values())
     except (ModelFolderError, KeyError, AttributeError):
         what = "the record of the run, provenance.json, is missing or damaged"
         raise DataError(what, where=folder, todo=NAME_DATA) from None
-    options = {"regular": True, "largest": LARGEST_NAMED}
-    if recorded != [file_hash(file, part._kind, **options).hex() for file in part.files]:
+    if recorded != [file_hash(file, part._kind, LARGEST_NAMED).hex() for file in part.files]:
         raise DataError(
             f"the {part.name} data are not those of the run",
             where=part.where if part.files else folder,
@@ -321,46 +277,41 @@ NAME_DATA = "name the data in the command"
 """What to do if the files that a model folder names cannot be used."""
 
 
-def file_hash(file: str, part: Part = "train", *, regular: bool = False, largest: int = 0) -> bytes:
-    """32 bytes of hash of what is read from a file, a folder or a part of the phrasebook.
+def file_hash(file: str, part: Part = "train", largest: int = 0) -> bytes:
+    """The SHA-256 of a file, or of what is read from a folder or a part of the phrasebook.
 
     Of a folder of feature sequences, the names of the files and `labels.csv` count as well. `part`
-    is the part of a phrasebook that is named without one. `regular` refuses pipes, see
-    `open_packed`. `largest` is the size in bytes of the largest file that is read (0: any).
-
-    Raises:
-        DataError: a file is missing or cannot be read.
+    is the part of a phrasebook that is named without one. `largest` is the size in bytes of the
+    largest file that is read (0: any).
     """
-    digest, folder = hashlib.blake2b(digest_size=32), Path(os.path.expanduser(file))
+    digest, folder = hashlib.sha256(), Path(os.path.expanduser(file))
     if file.startswith(PHRASEBOOK):
         digest.update(json.dumps(phrasebook_pairs(file, part)).encode())
     elif os.path.isdir(folder):
         for inner in files_of_array_folder(folder):
             digest.update(os.fsencode(os.path.relpath(inner, folder)))
-            digest.update(file_hash(str(inner), regular=True, largest=largest))
+            digest.update(file_hash(str(inner), largest=largest))
     else:
-        with open_packed(file, regular=regular) as stream:
+        with open_packed(file, regular=True) as stream:
             size = os.fstat(stream.fileno()).st_size
             # A file of the system has no size, and reading it may not end.
             if largest and not 0 < size <= largest:
                 what = f"the file has {size:,} bytes, and a file of 1 to {largest:,} is expected"
                 raise DataError(what, where=file, todo=NAME_DATA)
             try:
-                while block := stream.read(2**20):
-                    digest.update(block)
+                digest = hashlib.file_digest(stream, "sha256")
             except OSError as error:
                 raise DataError("the file cannot be read", where=file, why=reason(error)) from None
     return digest.digest()
 
 
 def _memory_hash(examples: Sequence[Pair | Labelled]) -> bytes:
-    digest = hashlib.blake2b(digest_size=32)
+    digest = hashlib.sha256()
     for example in examples:
-        content, *rest = example[:2]
-        # Without a weight the hash is that of the content alone.
-        weight = [example.weight] if isinstance(example, Labelled) and example.weight != 1 else []
+        content = example[0]
         if isinstance(content, np.ndarray):
             digest.update(content.tobytes())
             content = content.shape
-        digest.update(json.dumps([content, *rest, *weight]).encode())
+        weight = example.weight if isinstance(example, Labelled) else 1.0
+        digest.update(json.dumps([content, example[1], weight]).encode())
     return digest.digest()

@@ -22,18 +22,12 @@ LANGUAGE_PAIRS = ("en-es", "de-en")
 Part = Literal["train", "validation", "test"]
 
 REFERENCE_TIMES = 20
-"""How often each reference pair occurs in training: once in 18,500 pairs is too rare to be learned.
-
-`data.drop_duplicates = true` removes the repetitions.
-"""
+"""How often each reference pair is trained on: once in 18,500 pairs is too rare to be learned."""
 
 
 @dataclass(frozen=True)
 class AlignedPair:
-    """A sentence pair, words separated by single spaces, with its word alignment.
-
-    The alignment has sorted pairs (index of a source word, index of a target word), from 0.
-    """
+    """Words separated by single spaces, and sorted pairs (index of a source and a target word)."""
 
     source: str
     target: str
@@ -47,19 +41,12 @@ class AlignedPair:
 
 @dataclass(frozen=True)
 class Phrasebook:
-    """The sentence pairs of one language pair.
+    """The sentence pairs of one language pair."""
 
-    Args:
-        reference: the pairs of a reference system, unchanged; a part of `train`.
-        train: the training pairs; the reference pairs come first.
-        validation: pairs to evaluate on during training.
-        test: unseen combinations of seen words; no source or target occurs in another part.
-    """
-
-    reference: tuple[AlignedPair, ...]
+    reference: tuple[AlignedPair, ...]  # of a reference system; the training pairs start with them
     train: tuple[AlignedPair, ...]
     validation: tuple[AlignedPair, ...]
-    test: tuple[AlignedPair, ...]
+    test: tuple[AlignedPair, ...]  # unseen combinations of seen words
 
 
 def data_file(pair: str) -> Path:
@@ -69,11 +56,7 @@ def data_file(pair: str) -> Path:
 
 @cache
 def phrasebook(pair: str) -> Phrasebook:
-    """The phrasebook of a language pair, `en-es` or `de-en`.
-
-    Raises:
-        ValueError: there is no phrasebook of this language pair.
-    """
+    """The phrasebook of a language pair, `en-es` or `de-en`; a ValueError for another."""
     if pair not in LANGUAGE_PAIRS:
         known = " and ".join(LANGUAGE_PAIRS)
         raise ValueError(f"there is no phrasebook of {pair!r}: there are {known}")
@@ -83,32 +66,22 @@ def phrasebook(pair: str) -> Phrasebook:
         alignment = [link.split("-") for link in links.split()]
         entry = AlignedPair(source, target, tuple((int(i), int(j)) for i, j in alignment))
         parts.setdefault(part, []).append(entry)
-    reference = tuple(parts["reference"])
-    return Phrasebook(
-        reference,
-        (*reference, *parts["train"]),
-        tuple(parts["validation"]),
-        tuple(parts["test"]),
+    reference, train, validation, test = (
+        tuple(parts[part]) for part in ("reference", *get_args(Part))
     )
+    return Phrasebook(reference, (*reference, *train), validation, test)
 
 
 def phrasebook_pairs(name: str, part: Part = "train") -> Sequence[tuple[str, str]]:
     """The sentence pairs of `phrasebook:en-es` (then of this `part`) or `phrasebook:en-es:test`.
 
     The training part starts with the reference pairs, `REFERENCE_TIMES` times each.
-
-    Raises:
-        DataError: there is no such language pair or part.
     """
     languages, _, named = name.removeprefix(PHRASEBOOK).partition(":")
     if languages not in LANGUAGE_PAIRS or (named and named not in get_args(Part)):
-        raise DataError(
-            "there is no such built-in data",
-            where=name,
-            todo="choose one of "
-            + ", ".join(PHRASEBOOK + languages for languages in LANGUAGE_PAIRS)
-            + ", optionally followed by :train, :validation or :test",
-        )
+        names = " or ".join(PHRASEBOOK + languages for languages in LANGUAGE_PAIRS)
+        todo = f"choose {names}, optionally followed by :train, :validation or :test"
+        raise DataError("there is no such built-in data", where=name, todo=todo)
     book = phrasebook(languages)
     entries = getattr(book, named or part)
     if (named or part) == "train":
@@ -117,18 +90,7 @@ def phrasebook_pairs(name: str, part: Part = "train") -> Sequence[tuple[str, str
 
 
 def write_phrasebook(folder: Path, pair: str) -> dict[str, Path]:
-    """Write a phrasebook as text files: UTF-8, one sentence per line.
-
-    Each part (train, validation, test) has a file per language, such as `train.en`, and
-    `train.align` with alignments such as `0-0 1-2`. The folder is created if necessary.
-
-    Returns:
-        The paths by name: `{"train.en": folder / "train.en", ...}`.
-
-    Raises:
-        ValueError: there is no phrasebook of this language pair.
-        DataError: a file cannot be written.
-    """
+    """Write each part as `train.en`, `train.es` and `train.align`; the paths by these names."""
     book = phrasebook(pair)
     source, target = pair.split("-")
     paths: dict[str, Path] = {}
