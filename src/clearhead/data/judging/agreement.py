@@ -41,6 +41,7 @@ ERRORS = 4  # standard errors above 0.5 up to which a figure for the fit is at c
 LEAST_TEXTS, TEXTS = 100, 500  # of a part whose language is compared, at least and at most
 OTHER_SCRIPT = 0.1  # less alike texts have hardly a letter in common
 SIMILAR = 0.75  # more alike texts are of one language and of similar content
+CLOSER = 0.1  # swapped sides are more alike to the other side by this much
 ONE_WAY = 0.97  # pairs of which this share has one direction are all of it
 
 FEW_LABELS = 20  # texts for each different label, at least, where pairs are texts with labels
@@ -229,16 +230,20 @@ def _about_part(config: RunConfig, sample: _Sample, learned: Sequence[_Sample]) 
 def _about_languages(
     config: RunConfig, part: DataPart, known: dict[str, list[str]], given: dict[str, list[str]]
 ) -> Iterator[Doubt]:
-    amounts = (
-        len(texts) // half for side, half in ((given, 1), (known, 2)) for texts in side.values()
-    )
-    asked = min(TEXTS, *amounts)
+    few, many = (len(next(iter(each.values()))) for each in (given, known))
+    asked = min(TEXTS, few, many // 2)
     if asked < LEAST_TEXTS:
         return
     profiles = {name: Profile(texts[:asked]) for name, texts in given.items()}
+    learned = {name: Known(texts, asked) for name, texts in known.items()}
+    alike = {name: learned[name].likeness(profiles[name]) or 0.0 for name in known}
     # A model to start from may know languages that training data lack.
     is_new = not config.start_from
-    if "texts" not in known:
+    crossed = zip(profiles.items(), reversed(learned.values()), strict=True)
+    closer = [
+        (other.likeness(each) or 0.0) - alike[name] > CLOSER for (name, each), other in crossed
+    ]
+    if len(closer) == 2 and all(closer):
         pairs = list(zip(*known.values(), strict=True))[:TEXTS]
         # A translator of both directions may be validated in the rarer one.
         if (share := turned(pairs, *profiles.values())) >= ONE_WAY:
@@ -253,8 +258,6 @@ def _about_languages(
             return
     if part.name == "replay":  # often in another language
         return
-    learned = {name: Known(texts, asked) for name, texts in known.items()}
-    alike = {name: learned[name].likeness(profiles[name]) or 0.0 for name in known}
     for name in known:
         if learned[name].is_foreign(profiles[name]):
             look = "look" if name == "texts" else "looks"

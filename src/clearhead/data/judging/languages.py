@@ -25,7 +25,6 @@ FOREIGN = 0.57  # texts that are less alike are not in the same language
 RARER = 20  # trigrams that are rarer by a factor up to this are covered
 COVERED = 0.8  # known texts that cover this much of others have some of their language
 CLEAR = 0.5  # pairs whose sides differ less, by the mean logarithm of ratios, have no direction
-DIRECTED = 0.5  # the share of pairs, at least, that need a direction
 
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -86,7 +85,7 @@ class Known:
 
 
 def turned(pairs: Sequence[tuple[str, str]], source: Profile, target: Profile) -> float:
-    """The share of pairs from the language of `target` to that of `source`; 0 if few are clear."""
+    """The share of pairs, of those that are clear, from the language of `target` to `source`."""
 
     def lean(text: str) -> float:
         grams = Profile([text]).grams
@@ -95,4 +94,4 @@ def turned(pairs: Sequence[tuple[str, str]], source: Profile, target: Profile) -
 
     leans = (lean(one) - lean(other) for one, other in pairs)
     clear = [difference > 0 for difference in leans if abs(difference) > CLEAR]
-    return sum(clear) / len(clear) if len(clear) >= DIRECTED * len(pairs) else 0.0
+    return sum(clear) / max(1, len(clear))
