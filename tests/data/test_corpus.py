@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import hashlib
 import json
 import os
 import shutil
@@ -25,7 +24,6 @@ from clearhead.data.reading.pairs import Pair, read_pairs
 from clearhead.data.reading.parts import DataPart, file_hash
 from clearhead.errors import DataError
 from clearhead.folder.files import open_to_append
-from clearhead.folder.manifest import sealed
 from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
 
@@ -279,13 +277,12 @@ def test_a_damaged_corpus_is_made_again(
 
 
 def forge(folder: Path, name: str, values: np.ndarray) -> None:
-    """Replace a file of a corpus, with all hashes as if it had been written so."""
+    """Replace a file of a corpus, with a hash as if it had been written so."""
     (folder / name).write_bytes(values.tobytes())
-    description = json.loads((folder / "corpus.json").read_text())
-    del description["fingerprint"]
-    content = {"size": values.nbytes, "sha256": hashlib.sha256(values.tobytes()).hexdigest()}
-    description["files"][name] = content
-    (folder / "corpus.json").write_text(json.dumps(sealed(description)))
+    tree = json.loads((folder / "corpus.json").read_text())
+    del tree["sha256"]
+    tree["sha256"] = corpus_module._digest(folder, tree)
+    (folder / "corpus.json").write_text(json.dumps(tree))
 
 
 @pytest.mark.parametrize("block", [1, 2, 1000])

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from clearhead.data.judging.hashes import input_hash, text_hash
+from clearhead.data.judging.checks import input_hash, text_hash
 from clearhead.data.reading.labelled import Labelled
 
 T = TypeVar("T", bound=Labelled[Any])

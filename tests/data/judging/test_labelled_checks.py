@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.data import trainable
-from clearhead.data.judging.checks import LABELLED, Rule
-from clearhead.data.judging.hashes import input_hash
+from clearhead.data.judging.checks import LABELLED, Rule, input_hash
 from clearhead.data.preparation import learn_inputs, prepare_labelled
 from clearhead.data.reading.labelled import Labelled, LabelledSequence, LabelledText
 from clearhead.data.reading.parts import DataPart, Parts, parts_of

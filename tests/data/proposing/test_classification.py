@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.data.batch_ranges import expected_batches
 from clearhead.data.judging.report import IMBALANCE, imbalance
+from clearhead.data.order import expected_batches
 from clearhead.data.proposing import classification as proposing
 from clearhead.data.proposing.classification import (
     EXAMPLES_A_STEP,

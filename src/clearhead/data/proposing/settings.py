@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from clearhead.data.batch_ranges import expected_batches
+from clearhead.data.order import expected_batches
 from clearhead.data.proposing.survey import Survey
 from clearhead.data.reading.phrasebook import Part
 from clearhead.settings import ClassifierConfig, DataConfig, SearchConfig, TokenizerConfig
