@@ -22,10 +22,8 @@ from clearhead.data.reading.labelled import Labelled
 from clearhead.data.reading.pairs import Pair
 from clearhead.data.reading.parts import DataPart, Parts
 from clearhead.data.trainable import (
-    check_any,
-    check_classes,
-    check_known,
     check_labelled,
+    learn_labels,
     pairs_to_learn,
     unknown_labels,
     unusable,
@@ -36,11 +34,8 @@ from clearhead.settings import RunConfig
 from clearhead.tokenizer import NormalForm, Tokenizer, form_of, learn_tokenizer, with_form
 
 FEWEST = 20
-"""Fewer validation examples do not choose the weights or the temperature of a classifier.
-
-On 4 to 15, a fitted temperature makes the probabilities of new examples worse, unless those of the
-model are far too extreme (docs/decisions/0021).
-"""
+"""Fewer validation examples do not choose the weights or the temperature of a classifier: see
+docs/decisions/0021."""
 
 
 @dataclass(frozen=True)
@@ -182,16 +177,11 @@ def prepare_labelled(
         row_of.update(zip(map(id, left), rows, strict=True))
         return [len(row) for row in rows]
 
-    train, report = check_labelled(parts.train, data, parts.held_out, count)
-    check_any(parts.train, report)
+    train, report, labels = learn_labels(parts, data, count)
     assert inputs is not None
-    check_classes(parts.train.examples, report, data.smallest_class)
     rows = [row_of[id(example)] for example in train]
-
-    labels = Labels.learn(example.labels for example in train)
     validation, test = parts.validation.examples, parts.test.examples
     validation_rows = inputs.rows(validation)
-    check_known(parts, labels)
     lengths = lengths_of([validation_rows])
     on_validation = check_labelled(parts.validation, data, (), lengths)[1]
     if len(validation) < FEWEST:
@@ -208,7 +198,6 @@ def prepare_labelled(
 
 
 def _too_few(part: DataPart, keep: str) -> Finding:
-    """The finding for a validation part that is too small to choose anything by."""
     text = f"fewer than {FEWEST} examples are too few to choose by: the temperature stays 1"
     if keep == "auto":
         text += ', and the last weights are kept (training.keep = "average")'
