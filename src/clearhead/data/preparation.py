@@ -58,11 +58,6 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
     """The tokenizers of source and target, learned from the training pairs.
 
     Held-out pairs are ignored, unless `drop_held_out` is false.
-
-    Raises:
-        DataError: a file cannot be used, or no pair is left.
-        ConfigError: `max_vocabulary` is too small for the pairs, or one matrix is to be shared by
-            two vocabularies.
     """
     forms: list[NormalForm] = []
 
@@ -101,9 +96,6 @@ def prepare_pairs(
     The validation and test pairs of `parts` are in memory. `progress` is called with the number of
     training pairs read so far, `note` with lines about an earlier corpus. With `checks` the
     findings in the validation and test pairs are reported and written beside the corpus.
-
-    Raises:
-        DataError: a file cannot be used; `where` is the file and line.
     """
     data, held_out = config.data, parts.held_out
     corpus = build_corpus(folder, parts.train, tokenizers, data, held_out, progress, note)
@@ -162,9 +154,6 @@ def prepare_labelled(
     """Check all examples of `read_labelled` and turn them into numbers.
 
     `make_inputs` is called with the training examples that no rule drops.
-
-    Raises:
-        DataError: a value or a class cannot be learned from; `where` is its place.
     """
     data, features = config.data, config.input == "features"
     inputs: Inputs | None = None

@@ -33,10 +33,7 @@ Lengths = np.ndarray | Callable[[Sequence[Any]], Sequence[int]]
 
 
 class Block:
-    """N examples, and facts about them that are computed when a rule first needs them.
-
-    `pending` (N,) marks the examples that have broken no rule so far.
-    """
+    """N examples, those that have broken no rule so far (`pending`), and facts for the rules."""
 
     def __init__(self, checker: Checker, examples: Sequence[Any], lengths: Lengths | None) -> None:
         self.examples, self.config = examples, checker.config
@@ -49,8 +46,7 @@ class Block:
     def lengths(self) -> np.ndarray:
         """Tokens or frames, int (N, sides); 0 if unknown, or if the example broke an earlier rule.
 
-        A function that counts them is called once, with all examples that are left, so that it can
-        learn a vocabulary from them first.
+        A function counts them once, and may learn a vocabulary from the examples that are left.
         """
         if isinstance(self._lengths, np.ndarray):
             return self._lengths
@@ -88,15 +84,10 @@ class Block:
 
 
 class Rule(NamedTuple):
-    """One rule.
+    """One rule: its name, its text with settings of `data`, and which examples (N,) break it.
 
-    Attributes:
-        name: in reports.
-        text: what is wrong; settings of `data`, such as `{max_length}`, are filled in.
-        broken: returns which examples of a block break it, bool (N,).
-        drop: True drops them from training, False only counts them; or the name of a setting of
-            `data` that decides.
-        in_target: returns for which pairs the place is in the file of the target, bool (N,).
+    `drop` decides whether these are dropped from training or only counted; it may name a setting of
+    `data`. `in_target` is for which pairs the place is in the file of the target.
     """
 
     name: str
@@ -108,13 +99,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of example.
-
-    Attributes:
-        unit: its name in reports.
-        hashes: functions that hash the example, or a part of it, by key.
-        rules: in the order in which they are applied.
-    """
+    """A kind of example: functions that hash it or a part of it, and rules in their order."""
 
     unit: Literal["pairs", "examples"]
     hashes: Mapping[str, Callable[[Any], int]]
@@ -221,14 +206,9 @@ LABELLED = Kind(
 class Checker:
     """Checks blocks of examples one after the other, and sums up a report.
 
-    For each example and key, it keeps 8 bytes of hash and nothing else.
-
-    Args:
-        part: of the data. Training examples may be dropped; others are only counted.
-        kind: of its examples.
-        config: the limits.
-        held_out: for training data the validation and test examples, for test data the validation
-            examples.
+    For each example and key, it keeps 8 bytes of hash and nothing else. Training examples may be
+    dropped; others are only counted. `held_out` are for training data the validation and test
+    examples, for test data the validation examples.
     """
 
     def __init__(
@@ -262,12 +242,10 @@ class Checker:
     def check(
         self, examples: Sequence[Any], lengths: Lengths | None = None, note: NotePlace | None = None
     ) -> np.ndarray:
-        """Which of the examples (N,) are used: bool (N,).
+        """Which of the next examples (N,) are used: bool (N,).
 
-        Args:
-            examples: the next block.
-            lengths: of the examples; without them none is too long.
-            note: is called with every finding; the report has the first places of each rule only.
+        Without lengths none is too long. `note` is called with every finding; the report has the
+        first places of each rule only.
         """
         keep = np.ones(len(examples), dtype=bool)
         if not len(examples):
