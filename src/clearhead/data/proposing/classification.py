@@ -364,7 +364,6 @@ TRAINING = (
     Row("training.batch_tokens", Of("plan.batch_tokens"), "",
         "About {batch:,} {train.unit}."),
     Row("training.schedule.peak", Of("recipe.peak"), "", "If the loss jumps, lower it."),
-    Row("training.label_smoothing", 0.1),
     Row("training.keep", "average", "averages",
         "About {validated:,} validation examples are too few to choose by."),
 )

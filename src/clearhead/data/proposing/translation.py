@@ -218,7 +218,6 @@ MODEL = (
     Row("model.size", Of("recipe.size"), "",
         "{amount} suit {shape[encoder_layers]} + {shape[decoder_layers]} layers of width "
         "{shape[d_model]}: there is enough to learn."),
-    Row("model.norm", "pre"),
     Row("model.dropout", Of("recipe.dropout"), "has_one_rate",
         "{amount} are {strength} regularisation."),
     Row("model.dropout", Of("rates"), "",
