@@ -511,16 +511,6 @@ def test_a_folder_that_cannot_be_written_is_an_error(
         encoded(tmp_path / "taken", files, *tokenizers, CONFIG)
 
 
-def test_the_hash_of_a_file_depends_on_its_bytes(tmp_path: Path) -> None:
-    one, same, other = (
-        file_hash(write(tmp_path / name, lines))
-        for name, lines in (("one", ["a"]), ("same", ["a"]), ("other", ["b"]))
-    )
-    assert one == same != other
-    with pytest.raises(DataError):
-        file_hash(str(tmp_path / "none"))
-
-
 def test_the_hash_of_a_folder_depends_on_names_and_bytes(tmp_path: Path) -> None:
     def folder(name: str, inner: str, lines: list[str]) -> bytes:
         (tmp_path / name / "below").mkdir(parents=True)

@@ -156,20 +156,6 @@ def test_a_place_has_as_much_of_the_path_as_distinguishes_the_files(
     assert place(files, 17, in_target=True) == f"{target}:17"
 
 
-@pytest.mark.parametrize("drop", [True, False])
-def test_validation_pairs_are_reported_by_the_same_rules_and_all_kept(drop: bool) -> None:
-    rows = [("a", "b"), ("a", "b"), ("", "x"), ("a a a a a", "b b b"), ("a", "b b b")]
-    pairs = numbered(rows)
-    config = replace(CONFIG, drop_duplicates=drop)
-    checker = Checker(replace(TRAIN, name="validation"), PAIRS, config)
-    assert checker.check(pairs, lengths(pairs)).all()
-    report = checker.report()
-    assert report.kept == report.read == len(rows)
-    counts = {finding.rule: finding.count for finding in report.findings}
-    assert counts == {"duplicate": 1, "empty": 1, "long": 1, "ratio": 1}
-    assert not any(finding.left_out for finding in report.findings)
-
-
 @pytest.mark.parametrize("drop", [True, False, "drop_duplicates"])
 def test_a_new_rule_needs_no_more_than_its_entry(drop: bool | str) -> None:
     def copied(block: Block) -> np.ndarray:
@@ -200,13 +186,6 @@ def test_the_report_reads_as_counts_reasons_and_places() -> None:
 def test_a_report_survives_json() -> None:
     _, report = checked([("a", "b"), ("", "b"), ("a a a a a", "b")])
     assert DataReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
-
-
-@pytest.mark.parametrize("damage", [{"findings": [{"rule": "x"}]}, {"findings": 3}, {"more": 1}])
-def test_what_is_no_report_is_rejected(damage: dict[str, object]) -> None:
-    _, report = checked([("a", "b")])
-    with pytest.raises((TypeError, KeyError)):
-        DataReport.from_dict({**report.to_dict(), **damage})
 
 
 def test_text_does_not_move_from_one_text_to_the_next_unnoticed() -> None:
