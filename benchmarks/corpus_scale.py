@@ -32,8 +32,9 @@ from command import exit_code_of, make_parser, positive
 from peers.protocol import peak_mb
 from results import Results, line
 
-from clearhead.data.batches import SubwordSampling, batch_order, epoch_batches
+from clearhead.data.batches import SubwordSampling, epoch_batches
 from clearhead.data.corpus import Corpus, build_corpus
+from clearhead.data.order import batch_order
 from clearhead.data.reading.parts import DataPart
 from clearhead.errors import ClearheadError
 from clearhead.settings import DataConfig, TokenizerConfig

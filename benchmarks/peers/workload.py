@@ -171,7 +171,7 @@ def training_batches(
     tokenizer: Tokenizer, pairs: Sequence[Pair], batch_tokens: int = BATCH_TOKENS
 ) -> list[Batch]:
     """The batches of one epoch in their order, each of pairs of similar length."""
-    from clearhead.data.batches import batch_order
+    from clearhead.data.order import batch_order
 
     sources = tokenizer.encode_batch([pair.source for pair in pairs])
     targets = tokenizer.encode_batch([pair.target for pair in pairs])

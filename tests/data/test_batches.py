@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from clearhead.data.batches import (
     Batch,
     SubwordSampling,
-    batch_order,
     collate,
     epoch_batches,
-    largest,
 )
 from clearhead.data.corpus import Corpus, build_corpus
+from clearhead.data.order import batch_order, largest
 from clearhead.data.preparation import TranslationData
 from clearhead.data.reading.parts import DataPart
 from clearhead.settings import DataConfig, RunConfig, TokenizerConfig
@@ -133,7 +132,7 @@ def test_an_epoch_gives_every_pair_in_the_order_of_the_batches(tmp_path: Path) -
 def test_an_epoch_can_be_resumed_at_any_batch(
     strength: float, chunk_batches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clearhead.data.batches.CHUNK_BATCHES", chunk_batches)
+    monkeypatch.setattr("clearhead.data.order.CHUNK_BATCHES", chunk_batches)
     tokenizer = tokenizer_of(sampling=strength)
     corpus = corpus_of(tmp_path, tokenizer)
     sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
@@ -200,7 +199,7 @@ def test_rows_longer_than_a_whole_chunk_may_be_drawn(tmp_path: Path) -> None:
     tokenizer = tokenizer_of(sampling=0.3)
     sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clearhead.data.batches.CHUNK_BATCHES", 2)
+        patch.setattr("clearhead.data.order.CHUNK_BATCHES", 2)
         drawn = list(epoch_batches(corpus_of(tmp_path, tokenizer), 1, 1, 0, sampling=sampling))
     assert [len(batch.source) for batch in drawn] == [1] * 60
 
@@ -245,7 +244,7 @@ def test_whole_words_are_never_sampled(tmp_path: Path) -> None:
 def test_a_sampled_epoch_that_is_left_ends_its_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clearhead.data.batches.CHUNK_BATCHES", 3)
+    monkeypatch.setattr("clearhead.data.order.CHUNK_BATCHES", 3)
     tokenizer = tokenizer_of(sampling=0.3)
     sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
     # Iterators that the traceback of an expected error holds may have threads too.

@@ -282,16 +282,6 @@ def test_an_encoder_of_other_ngrams_is_not_begun_with(tmp_path: Path) -> None:
     assert raised.value.where == "model.character_ngrams"
 
 
-def test_ngrams_are_rejected_where_the_vocabulary_has_pieces() -> None:
-    tree = {
-        "task": "classification",
-        "model": {"character_ngrams": [3]},
-        "tokenizer": {"kind": "bpe"},
-    }
-    with pytest.raises(ConfigError, match="character_ngrams is for whole words"):
-        config_from(tree)
-
-
 @pytest.mark.parametrize(
     ("section", "name", "value"),
     [("model", "character_ngrams", [3]), ("tokenizer", "split_punctuation", True)],

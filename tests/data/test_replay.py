@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.data.replay import Mixture
+from clearhead.data.corpus import Mixture
 from clearhead.errors import ConfigError
 from clearhead.settings import RunConfig, config_from
 from small_runs import Watcher, assert_same, final_state, small_run

@@ -1,15 +1,12 @@
 """Batches of sentence pairs as padded tensors, prepared ahead of time by a thread.
 
-The rows of each batch and the order of the batches are a function of (seed, epoch): rows are
-shuffled and divided into chunks; each chunk is sorted by length and divided into batches. To
-resume, an epoch starts at a later batch.
+The batches of an epoch are those of `order`. To resume, an epoch starts at a later batch.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,20 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clearhead.data.batch_ranges import SIZE_BITS, batch_ranges
-from clearhead.data.corpus import Corpus
-from clearhead.data.replay import Mixture
+from clearhead.data.corpus import Corpus, Mixture
+from clearhead.data.order import batch_order, chunk_order, divide, largest
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
-PREPARED_BATCHES = 4
-"""The number of batches that are prepared ahead of training."""
-
-# Rows are sorted by length within chunks of about this many batches: enough that padding is rare,
-# and few enough that each epoch has different batches.
-CHUNK_BATCHES = 100
-
-BLOCK = 2**20
-"""Rows whose lengths are summed at a time."""
+PREPARED_BATCHES = 4  # ahead of training
 
 IdPair = tuple[list[int], list[int]]
 """The ids of a source and of a target, without BOS and EOS."""
@@ -222,97 +210,6 @@ def _pairs(corpus: Pairs, rows: np.ndarray) -> list[IdPair]:
 def _collated(pairs: Sequence[IdPair], rows: np.ndarray) -> Batch:
     sides = [source for source, _ in pairs], [target for _, target in pairs]
     return collate(*sides, tuple(rows.tolist()))
-
-
-def batch_order(
-    source_lengths: np.ndarray, target_lengths: np.ndarray, batch_tokens: int, seed: int, epoch: int
-) -> list[np.ndarray]:
-    """The rows of each batch of an epoch, every row once: a function of the arguments alone.
-
-    The number of rows × the longest is at most `batch_tokens` for the sources, and for the targets
-    with EOS; a row that is longer by itself is a batch of one.
-
-    Args:
-        source_lengths: tokens of each source (N,), without BOS and EOS.
-        target_lengths: tokens of each target (N,), without BOS and EOS.
-        batch_tokens: the limit, padding included.
-        seed: of the run.
-        epoch: from 0.
-    """
-    rng = np.random.default_rng((seed, epoch))
-    chunks = chunk_order(source_lengths, target_lengths, batch_tokens, rng)
-    batches = [batch for chunk in chunks for batch in chunk]
-    return [batches[i] for i in rng.permutation(len(batches))]
-
-
-def chunk_order(
-    sources: np.ndarray, targets: np.ndarray, batch_tokens: int, rng: np.random.Generator
-) -> list[list[np.ndarray]]:
-    """The batches of each chunk, sorted by length; the arguments are those of `batch_order`.
-
-    The rows of a batch have similar lengths. A batch has as many rows as the limit allows.
-    """
-    # The same order as permutation(len(sources)) gives, in half the memory below 2^31 rows.
-    rows = np.arange(len(sources), dtype=np.int32 if len(sources) < 2**31 else np.int64)
-    rng.shuffle(rows)
-    # The tokens of the longer sides, EOS included, are summed in blocks to save memory.
-    blocks = (slice(start, start + BLOCK) for start in range(0, len(sources), BLOCK))
-    longer = (np.maximum(sources[block], targets[block] + 1) for block in blocks)
-    tokens = sum(int(block.sum(dtype=np.int64)) for block in longer)
-    count = max(1, min(len(rows), round(tokens / (CHUNK_BATCHES * batch_tokens))))
-    chunks: list[list[np.ndarray]] = []
-    for chunk in np.array_split(rows, count):
-        order, longest = _by_length(sources[chunk], targets[chunk])
-        ranges = batch_ranges(longest, batch_tokens, SIZE_BITS)
-        chunks.append([chunk[order[start:end]] for start, end in ranges])
-    return chunks
-
-
-def largest(batches: Sequence[np.ndarray], *lengths: np.ndarray) -> int:
-    """The index of the batch with the most positions, padding included.
-
-    Args:
-        batches: the rows of each.
-        lengths: of each row (N,), on each of the sides that are padded.
-    """
-    positions = [len(rows) * sum(int(side[rows].max()) for side in lengths) for rows in batches]
-    return int(np.argmax(positions))
-
-
-def divide(
-    source_lengths: np.ndarray, target_lengths: np.ndarray, batches: int
-) -> list[np.ndarray]:
-    """Divide rows into batches of similar lengths, the largest batch as small as possible.
-
-    Args:
-        source_lengths: tokens of each source (n,), without BOS and EOS.
-        target_lengths: tokens of each target (n,), without BOS and EOS.
-        batches: their number, from 1 to n.
-    """
-    order, longest = _by_length(source_lengths, target_lengths)
-    limits = range(1, len(longest) * int(longest[-1]) + 1)
-
-    def is_enough(limit: int) -> bool:
-        return len(batch_ranges(longest, limit)) <= batches
-
-    enough = bisect_left(limits, True, key=is_enough)
-    ranges = batch_ranges(longest, limits[enough])
-    while len(ranges) < batches:  # the next smaller limit gives too many
-        start, end = ranges.pop(int(np.argmax([end - start for start, end in ranges])))
-        middle = (start + end) // 2
-        ranges += [(start, middle), (middle, end)]
-    return [order[start:end] for start, end in ranges]
-
-
-def _by_length(sources: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The order of rows by length, and the length of the longer side in that order."""
-    targets = targets + 1  # EOS
-    longest = np.maximum(sources, targets)
-    # Among rows with equal longer sides, the difference of the sides alternately rises and falls,
-    # so that neighbouring rows are similar even where the longer side changes.
-    turn = np.where(longest % 2, -1, 1)
-    order = np.lexsort((turn * (sources - targets), longest))
-    return order, longest[order]
 
 
 def prefetch(items: Iterator[T], ahead: int) -> Iterator[T]:

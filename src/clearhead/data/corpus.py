@@ -6,11 +6,9 @@ the other, 16 or 32 bits each by the size of the vocabulary) and `*.offsets` (in
 `lines` (int64, two numbers an entry) has the lines of the pairs in the files: an entry for each row
 whose line does not follow that of the row before, with the row and the difference line - row.
 It also has the findings of the check in `findings.tsv`, and `corpus.json` with the report, the
-characters and lengths of the texts (`Extent`), and the size and SHA-256 of each file. The folder is
-renamed to its name when it is complete and synced.
-
-Whoever opens a corpus checks all of this, and that offsets and ids are possible. A corpus that
-fails is encoded again.
+characters and lengths of the texts (`Extent`), and one SHA-256 hash of all of this. The folder is
+renamed to its name when it is complete and synced. A corpus that fails the check of its hash is
+encoded again.
 
 A process that has a corpus open has a shared lock on its `corpus.json`; one that writes a corpus
 has the lock of the folder above (`.lock`). With both locks an unused corpus can be removed.
@@ -30,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -47,11 +46,10 @@ from clearhead.folder.files import (
     unwritable,
     write_bytes,
 )
-from clearhead.folder.manifest import Entries, Entry, entries_in, entry_of, sealed, unsealed
 from clearhead.settings import DataConfig
 from clearhead.tokenizer import Tokenizer
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 SIDES = ("source", "target")
 FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets", "lines", FINDINGS)
 """The files of a corpus, besides `corpus.json`."""
@@ -62,17 +60,12 @@ WRITTEN = re.compile(
 )
 """The names of all files that are written into a corpus."""
 
-BLOCK_PAIRS, BLOCK_CHARACTERS = 10_000, 2**25
-"""A block of pairs ends when it has reached one of these numbers."""
-
-BLOCK = 2**20
-"""Offsets or ids that are read at a time."""
-
-QUIET_S, INTERVAL_S = 2.0, 10.0
-"""Progress of the check is noted after so many seconds, and then in such intervals."""
-
 CORPUS_NAME = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.partial")
 """The name of a complete or incomplete corpus."""
+
+BLOCK_PAIRS, BLOCK_CHARACTERS = 10_000, 2**25  # at one of these, a block of pairs ends
+BLOCK = 2**20  # offsets, ids or bytes that are read at a time
+QUIET_S, INTERVAL_S = 2.0, 10.0  # until progress of a check is noted, and then between notes
 
 UNNAMED = DataPart("train")
 """A part of the data without files: its pairs have numbers only."""
@@ -87,16 +80,9 @@ TakeLine = Callable[[str], object]
 class Corpus:
     """Encoded sentence pairs, read from disk on demand. An open corpus is not removed.
 
-    Attributes:
-        report: of the check, with the first places of each finding.
-        findings: the file with all findings.
-        extents: of the sources and of the targets.
-
-    Args:
-        folder: of the corpus.
-        vocabulary_sizes: of the source and of the target. They determine the type of the ids.
-        note: receives lines about the progress of the check.
-        part: of the data that was encoded, for the places of its pairs.
+    `report` has the first places of each finding, the file `findings` all; `extents` are those of
+    the sources and of the targets. The sizes of the vocabularies determine the type of the ids,
+    `part` the places of the pairs.
 
     Raises:
         ValueError, OSError, KeyError, TypeError, ClearheadError: a file is missing or damaged.
@@ -111,19 +97,17 @@ class Corpus:
     ) -> None:
         self.folder, self.findings, self._part = folder, folder / FINDINGS, part
         _lock_against_removal(self, folder / "corpus.json")
-        description = unsealed(read_json(folder / "corpus.json"))
-        self.report = DataReport.from_dict(description["report"])
-        self.extents = [Extent(*extent) for extent in description["extents"]]
-        _check_files(folder, entries_in(description), note)
+        tree = read_json(folder / "corpus.json")
+        if tree.pop("sha256", None) != _digest(folder, tree, note):
+            raise ValueError("the content and its hash disagree")
+        self.report = DataReport.from_dict(tree["report"])
+        self.extents = [Extent(*extent) for extent in tree["extents"]]
         self._ids, self._offsets = {}, {}
         for side, size in zip(SIDES, vocabulary_sizes, strict=True):
-            ids = _mapped(folder / f"{side}.ids", _dtype(size))
-            offsets = _mapped(folder / f"{side}.offsets", np.dtype(np.int64))
-            _check_offsets(offsets, self.report.kept, len(ids), f"{side}.offsets")
-            _check_ids(ids, size, f"{side}.ids")
-            self._ids[side], self._offsets[side] = ids, offsets
+            self._ids[side] = _mapped(folder / f"{side}.ids", _dtype(size))
+            self._offsets[side] = _mapped(folder / f"{side}.offsets", np.dtype(np.int64))
+            _check_side(self._ids[side], self._offsets[side], self.report.kept, size)
         self._lines = _mapped(folder / "lines", np.dtype(np.int64)).reshape(-1, 2)
-        _check_lines(self._lines[:, 0], self.report.kept)
 
     def __len__(self) -> int:
         return self.report.kept
@@ -158,39 +142,76 @@ class Corpus:
         return np.asarray(self._ids[side][offsets[row] : offsets[row + 1]])
 
 
+class Mixture:
+    """The pairs of one epoch: all new ones, and a random sample of the earlier ones (replay).
+
+    Fine-tuning on new data alone makes a translator forget what it does not see any more (McCloskey
+    and Cohen 1989); pairs of its earlier training prevent it (Robins 1995). It is read like a
+    `Corpus`. The sample is a function of (seed, epoch): `share` of the pairs, at least 0 and less
+    than 1. An earlier pair occurs again only after all others.
+    """
+
+    def __init__(self, new: Corpus, earlier: Corpus, share: float, seed: int, epoch: int) -> None:
+        self.new, self.earlier = new, earlier
+        count = round(len(new) * share / (1 - share))
+        rng = np.random.default_rng((seed, epoch, 1))
+        rounds = [rng.permutation(len(earlier)) for _ in range(-(-count // len(earlier)))]
+        self._rows = np.concatenate([np.empty(0, dtype=np.int64), *rounds])[:count]
+
+    def __len__(self) -> int:
+        return len(self.new) + len(self._rows)
+
+    def source(self, row: int) -> np.ndarray:
+        corpus, place = self._place(row)
+        return corpus.source(place)
+
+    def target(self, row: int) -> np.ndarray:
+        corpus, place = self._place(row)
+        return corpus.target(place)
+
+    def place(self, row: int) -> str:
+        corpus, place = self._place(row)
+        return corpus.place(place)
+
+    @cached_property
+    def source_lengths(self) -> np.ndarray:
+        earlier = self.earlier.source_lengths[self._rows]
+        return np.concatenate((self.new.source_lengths, earlier))
+
+    @cached_property
+    def target_lengths(self) -> np.ndarray:
+        earlier = self.earlier.target_lengths[self._rows]
+        return np.concatenate((self.new.target_lengths, earlier))
+
+    def _place(self, row: int) -> tuple[Corpus, int]:
+        if row < len(self.new):
+            return self.new, row
+        return self.earlier, int(self._rows[row - len(self.new)])
+
+
 def _dtype(vocabulary_size: int) -> np.dtype:
     return np.dtype(np.uint16 if vocabulary_size <= 2**16 else np.uint32)
 
 
-def _check_files(folder: Path, entries: Entries, note: TakeLine) -> None:
-    """Compare the size and SHA-256 of each file with the description.
-
-    Raises:
-        ValueError: they differ, or a file is none, such as a pipe.
-    """
-    sizes = {name: entries[name].size for name in FILES}
-    for name, size in sizes.items():
-        if not (folder / name).is_file() or (folder / name).stat().st_size != size:
-            raise ValueError(f"{name} does not have {size:,} bytes")
-    progress = _Progress(sum(sizes.values()), note)
+def _digest(folder: Path, tree: dict[str, Any], note: TakeLine = lambda line: None) -> str:
+    """SHA-256 of the description of a corpus and of its files; a check that takes long is noted."""
+    digest, done = hashlib.sha256(json.dumps(tree, sort_keys=True).encode()), 0
     for name in FILES:
-        if entry_of(folder / name, progress.add) != entries[name]:
-            raise ValueError(f"the content of {name} and its hash disagree")
-
-
-class _Progress:
-    """Notes how many bytes have been checked, if that takes longer than `QUIET_S`."""
-
-    def __init__(self, total: int, note: TakeLine) -> None:
-        self._done, self._total, self._note = 0, total, note
-        self._next = time.monotonic() + QUIET_S
-
-    def add(self, count: int) -> None:
-        self._done += count
-        if time.monotonic() >= self._next:
-            done, total = round(self._done / 1e6), round(self._total / 1e6)
-            self._note(f"checking the encoded pairs: {done:,} of {total:,} MB")
-            self._next = time.monotonic() + INTERVAL_S
+        if not (folder / name).is_file():  # a pipe would block
+            raise ValueError(f"{name} is missing")
+    sizes = [(folder / name).stat().st_size for name in FILES]
+    digest.update(json.dumps(sizes).encode())
+    next_note = time.monotonic() + QUIET_S
+    for name in FILES:
+        with (folder / name).open("rb", buffering=0) as file:
+            while block := file.read(BLOCK):
+                digest.update(block)
+                done += len(block)
+                if time.monotonic() >= next_note:
+                    of_all = f"{round(done / 1e6):,} of {round(sum(sizes) / 1e6):,} MB"
+                    note(f"checking the encoded pairs: {of_all}")
+                    next_note = time.monotonic() + INTERVAL_S
+    return digest.hexdigest()
 
 
 def _mapped(path: Path, dtype: np.dtype) -> np.ndarray:
@@ -200,40 +221,18 @@ def _mapped(path: Path, dtype: np.dtype) -> np.ndarray:
     return np.memmap(path, dtype=dtype, mode="r")
 
 
-def _check_offsets(offsets: np.ndarray, rows: int, ids: int, name: str) -> None:
-    """Check that every row has a range of the ids.
-
-    Raises:
-        ValueError: it has not.
-    """
-    if len(offsets) != rows + 1 or offsets[0] != 0 or offsets[-1] != ids:
-        raise ValueError(f"{name} does not divide {ids:,} ids into {rows:,} rows")
+def _check_side(ids: np.ndarray, offsets: np.ndarray, rows: int, vocabulary_size: int) -> None:
+    """Check that every row has a range of the ids, and that all ids are in the vocabulary."""
+    if len(offsets) != rows + 1 or offsets[0] != 0 or offsets[-1] != len(ids):
+        raise ValueError(f"the offsets do not divide {len(ids):,} ids into {rows:,} rows")
     for start in range(0, len(offsets), BLOCK):
         block = offsets[start : start + BLOCK + 1]
         if np.any(block[1:] < block[:-1]):
-            raise ValueError(f"{name} falls")
-
-
-def _check_ids(ids: np.ndarray, vocabulary_size: int, name: str) -> None:
-    """Check that all ids are in the vocabulary.
-
-    Raises:
-        ValueError: one is not.
-    """
+            raise ValueError("the offsets fall")
     for start in range(0, len(ids), BLOCK):
         highest = int(ids[start : start + BLOCK].max())
         if highest >= vocabulary_size:
-            raise ValueError(f"{name} has the id {highest:,}, of {vocabulary_size:,} possible")
-
-
-def _check_lines(rows: np.ndarray, kept: int) -> None:
-    """Check the rows of the entries of `lines`.
-
-    Raises:
-        ValueError: they do not ascend from 0 to less than `kept`.
-    """
-    if not len(rows) or rows[0] != 0 or rows[-1] >= kept or np.any(rows[1:] <= rows[:-1]):
-        raise ValueError("lines does not have an entry for each row that needs one")
+            raise ValueError(f"there is the id {highest:,}, of {vocabulary_size:,} possible")
 
 
 def _differences(offsets: Path, count: int) -> np.ndarray:
@@ -259,8 +258,7 @@ def build_corpus(
 
     It is `folder/<16 hex digits>`. After writing one, the other corpora of the folder that no
     process has open are removed. `held_out` are the validation and test pairs; `progress` is called
-    after each block with the number of pairs read so far; `note` gets a line if the old corpus is
-    damaged, and lines about a check that takes long.
+    after each block with the number of pairs read so far; `note` gets lines for the user.
 
     Raises:
         DataError: a file cannot be used, no pair is left, or the disk is full.
@@ -327,7 +325,7 @@ def write_corpus(
     checker: Checker,
     progress: Callable[[int], None] | None,
 ) -> None:
-    """Reads, encodes and checks the pairs block by block, and writes them to a folder.
+    """Read, encode and check the pairs block by block, and write them to a folder.
 
     The folder `path` appears when it is complete.
 
@@ -340,21 +338,25 @@ def write_corpus(
     partial.mkdir()
     try:
         with ExitStack() as stack:
-            writers = [
-                stack.enter_context(_side_writer(partial / side, _dtype(len(tokenizer))))
+            lines = _Lines(stack.enter_context(_synced(partial / "lines")))
+            sides = [
+                _Side(
+                    stack.enter_context(_synced(partial / f"{side}.ids")),
+                    stack.enter_context(_synced(partial / f"{side}.offsets")),
+                    _dtype(len(tokenizer)),
+                )
                 for side, tokenizer in zip(SIDES, tokenizers, strict=True)
             ]
-            write_lines = stack.enter_context(_lines_writer(partial / "lines"))
             note = stack.enter_context(write_findings(partial / FINDINGS))
             counts = ExtentCounts(), ExtentCounts()
             read, pairs = 0, part.pairs()
             while block := _next_block(pairs):
                 rows = encode_pairs(block, tokenizers)
                 keep = checker.check(block, lengths_of(rows), note)
-                for write, side in zip(writers, rows, strict=True):
-                    write(list(itertools.compress(side, keep)))
+                for side, its_rows in zip(sides, rows, strict=True):
+                    side.append(list(itertools.compress(its_rows, keep)))
                 kept = list(itertools.compress(block, keep))
-                write_lines([pair.line for pair in kept])
+                lines.append([pair.line for pair in kept])
                 counts[0].add(pair.source for pair in kept)
                 counts[1].add(pair.target for pair in kept)
                 read += len(block)
@@ -365,18 +367,11 @@ def write_corpus(
             why = "\n".join(report.lines())
             todo = "correct the data, or change the settings in [data] that leave the pairs out"
             raise DataError("no pair is left to train on", where=part.where, why=why, todo=todo)
-        files = {name: entry_of(partial / name)._asdict() for name in FILES}
         extents = [each.extent() for each in counts]
-        description = sealed(
-            {
-                "version": FORMAT_VERSION,
-                "files": files,
-                "report": report.to_dict(),
-                "extents": extents,
-            }
-        )
+        tree = {"version": FORMAT_VERSION, "report": report.to_dict(), "extents": extents}
+        tree["sha256"] = _digest(partial, tree)
         # With escapes, because names of files may not be UTF-8.
-        content = json.dumps(description, indent=1).encode()
+        content = json.dumps(tree, indent=1).encode()
         write_bytes(partial / "corpus.json", content, DataError)
         remove_named(path, WRITTEN)  # if it exists, it is damaged
         move_into_place(partial, path)
@@ -408,54 +403,48 @@ def lengths_of(sides: Sequence[Sequence[Sequence[int]]]) -> np.ndarray:
 
 
 @contextmanager
-def _side_writer(path: Path, dtype: np.dtype) -> Iterator[Callable[[Sequence[list[int]]], None]]:
-    """Yields a function that appends rows of ids to the two files of a side."""
-    with (
-        path.with_suffix(".ids").open("xb") as ids,
-        path.with_suffix(".offsets").open("xb") as offsets,
-    ):
-        offsets.write(np.zeros(1, dtype=np.int64).tobytes())
-        end = 0
-
-        def write(rows: Sequence[list[int]]) -> None:
-            nonlocal end
-            ends = end + np.cumsum([len(row) for row in rows], dtype=np.int64)
-            ids.write(np.fromiter(itertools.chain.from_iterable(rows), dtype).tobytes())
-            offsets.write(ends.tobytes())
-            end = int(ends[-1]) if len(ends) else end
-
-        yield write
-        for stream in (ids, offsets):
-            stream.flush()
-            os.fsync(stream.fileno())
-
-
-@contextmanager
-def _lines_writer(path: Path) -> Iterator[Callable[[Sequence[int]], None]]:
-    """Yields a function that appends the lines of further rows to the file `lines`."""
-    with path.open("wb") as stream:
-        count, shift = 0, -1  # line - row of the last row; -1 is that of no row
-
-        def write(lines: Sequence[int]) -> None:
-            nonlocal count, shift
-            rows = np.arange(count, count + len(lines), dtype=np.int64)
-            shifts = np.array(lines, dtype=np.int64) - rows
-            changed = np.diff(shifts, prepend=shift) != 0
-            stream.write(np.column_stack((rows, shifts))[changed].tobytes())
-            count += len(lines)
-            shift = int(shifts[-1]) if len(lines) else shift
-
-        yield write
+def _synced(path: Path) -> Iterator[BinaryIO]:
+    """A new file, which is on the disk when it is closed."""
+    with path.open("xb") as stream:
+        yield stream
         stream.flush()
         os.fsync(stream.fileno())
 
 
+class _Side:
+    """Appends rows of ids to the two files of a side."""
+
+    def __init__(self, ids: BinaryIO, offsets: BinaryIO, dtype: np.dtype) -> None:
+        self._ids, self._offsets, self._dtype, self._end = ids, offsets, dtype, 0
+        offsets.write(np.zeros(1, dtype=np.int64).tobytes())
+
+    def append(self, rows: Sequence[list[int]]) -> None:
+        ends = self._end + np.cumsum([len(row) for row in rows], dtype=np.int64)
+        ids = np.fromiter(itertools.chain.from_iterable(rows), self._dtype)
+        self._ids.write(ids.tobytes())
+        self._offsets.write(ends.tobytes())
+        self._end = int(ends[-1]) if len(ends) else self._end
+
+
+class _Lines:
+    """Appends the lines of further rows to the file `lines`."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._count = stream, 0
+        self._shift = -1  # line - row of the last row; -1 is that of no row
+
+    def append(self, lines: Sequence[int]) -> None:
+        rows = np.arange(self._count, self._count + len(lines), dtype=np.int64)
+        shifts = np.array(lines, dtype=np.int64) - rows
+        changed = np.diff(shifts, prepend=self._shift) != 0
+        self._stream.write(np.column_stack((rows, shifts))[changed].tobytes())
+        self._count += len(lines)
+        self._shift = int(shifts[-1]) if len(lines) else self._shift
+
+
 @contextmanager
 def _locked(folder: Path, kind: int) -> Iterator[None]:
-    """If several runs need the same corpus at once, one writes it, and the others wait for it.
-
-    `kind` is `LOCK_EX` to write a corpus, `LOCK_SH` to open one.
-    """
+    """The lock of a folder of corpora: `LOCK_EX` to write a corpus, `LOCK_SH` to open one."""
     with open_to_append(folder / ".lock") as stream:
         fcntl.flock(stream, kind)
         yield

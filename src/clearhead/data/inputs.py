@@ -33,12 +33,9 @@ wide as the number of n-grams of its longest word, and longer words are links or
 class Inputs(ABC):
     """One kind of input: texts, or sequences of features.
 
-    Attributes:
-        unit: what a row consists of, for messages: `tokens` or `frames`.
-        max_length: the maximum length of a row that a model reads; the rest is cut off.
-        width: the size of the vocabulary, or the number of features.
-        files: what is saved in the model folder, by name.
-        prepended: the number of tokens that `collate` puts before each row.
+    A row consists of `tokens` or `frames` (its `unit`), and a model reads `max_length` of them.
+    `width` is the size of the vocabulary, or the number of features. `collate` puts `prepended`
+    tokens before each row. `files` are saved in the model folder.
     """
 
     unit: str
@@ -52,9 +49,6 @@ class Inputs(ABC):
         """Each example as numbers, of any length.
 
         Ids (length,), ids and n-grams (length, 1 + most), or features (length, width), float32.
-
-        Raises:
-            DataError: an example cannot be read; `where` is its place.
         """
 
     def sampled(
@@ -64,10 +58,7 @@ class Inputs(ABC):
         return rows
 
     def collate(self, rows: Sequence[np.ndarray]) -> Tensor:
-        """One tensor (rows, length, …) of rows that are cut off at the maximum length.
-
-        The padding is PAD for ids and NaN for features.
-        """
+        """One tensor (rows, length, …) of rows that are cut off; PAD or NaN (features) pads."""
         return self._pad(list(map(self._cut, rows)))
 
     def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
@@ -91,8 +82,7 @@ class Inputs(ABC):
     def hide(self, batch: Tensor, rate: float) -> Tensor:
         """The batch with a random share of its positions hidden from the model.
 
-        Hidden tokens become the unknown token, without n-grams. Hidden frames become 0, which is
-        the mean if features are normalised.
+        Hidden tokens become the unknown token, without n-grams, and hidden frames 0, the mean.
         """
 
 
@@ -159,9 +149,8 @@ class TextInputs(Inputs):
 class NGrams(NamedTuple):
     """The character n-grams of words (Bojanowski et al. 2017, section 3.2).
 
-    Attributes:
-        lengths: of the n-grams, in characters, including the marks at both ends of a word.
-        vectors: all n-grams share this many numbers, which start at 1.
+    `lengths` are in characters, including the marks at both ends of a word. All n-grams share
+    `vectors` numbers, which start at 1.
     """
 
     lengths: tuple[int, ...]
@@ -265,11 +254,7 @@ class FeatureInputs(Inputs):
 
 
 def text_inputs(config: RunConfig, tokenizer: Tokenizer) -> TextInputs:
-    """Texts as the ids of a tokenizer, with character n-grams if the run has them.
-
-    Raises:
-        ConfigError: the run has n-grams, and the vocabulary has no whole words.
-    """
+    """Texts as the ids of a tokenizer, with character n-grams if the run has them."""
     model, max_length = config.model, config.data.max_length
     start = "first" in config.classifier.pooling
     if not model.character_ngrams:
@@ -302,10 +287,7 @@ def read_inputs(folder: ModelFolder, config: RunConfig | None = None) -> Inputs:
 
 
 def hide_words(ids: Tensor, unk_id: int, rate: float) -> Tensor:
-    """Ids with a random share of the tokens replaced by the unknown token.
-
-    This is word dropout (Sennrich et al. 2016).
-    """
+    """Ids with a random share of the tokens unknown: word dropout (Sennrich et al. 2016)."""
     return ids.masked_fill(hidden_words(ids, rate), unk_id)
 
 

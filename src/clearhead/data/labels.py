@@ -52,11 +52,7 @@ class Labels:
         return {LABEL(name): number for name, number in numbers.items()} | numbers
 
     def check_any(self, folder: str | Path) -> None:
-        """Check that there are labels, so that the model in the folder classifies.
-
-        Raises:
-            ModelFolderError: there are none, as in an imported encoder.
-        """
+        """Check that there are labels, unlike in an imported encoder, so that it classifies."""
         if not self.names:
             raise ModelFolderError(
                 "this model has no labels: it is an encoder to start from",
@@ -69,9 +65,6 @@ class Labels:
 
         For the error, `where` is the place of its example, and `pattern` a file whose columns
         are those of the settings.
-
-        Raises:
-            DataError: there is no such label.
         """
         number = self._numbers.get(name, self._numbers.get(LABEL(name)))
         if number is None:
@@ -89,7 +82,7 @@ class Labels:
     def encode(
         self, labels: Iterable[str], where: str | None = None, pattern: str = ""
     ) -> tuple[int, ...]:
-        """The numbers of the labels of an example; arguments and errors as `index`."""
+        """The numbers of the labels of an example; see `index`."""
         return tuple(self.index(name, where, pattern) for name in labels)
 
     def files(self, name: str) -> dict[str, bytes]:

@@ -32,15 +32,9 @@ the other inputs. The limit does not apply to a feature that is constant in trai
 class Normaliser:
     """Subtracts the mean of each feature in the training data, and divides by its deviation.
 
-    Attributes:
-        mean: float64 (width,).
-        deviation: float64 (width,); 1 for a constant feature.
-        enabled: if not, features keep their values; `mean` still fills in missing ones.
-        names: of the features; () if the training data have none.
-
-    Raises:
-        ValueError: the shapes differ, a value is not finite, a deviation is not positive, or a
-            name occurs twice.
+    Both are float64 (width,); the deviation of a constant feature is 1. If it is not `enabled`,
+    features keep their values, and the mean still fills in missing ones. Without names in the
+    training data, `names` is ().
     """
 
     mean: np.ndarray
@@ -62,13 +56,9 @@ class Normaliser:
     def learn(
         cls, sequences: Iterable[np.ndarray], *, enabled: bool = True, names: Sequence[str] = ()
     ) -> Normaliser:
-        """The means and deviations over all frames of all sequences together.
+        """The means and deviations over all frames of all sequences, each (frames, width).
 
-        The sequences, each (frames, width), are read once. NaN is ignored. A feature without any
-        value has mean 0.
-
-        Raises:
-            DataError: there is no sequence, or widths differ.
+        The sequences are read once. NaN is ignored. A feature without any value has mean 0.
         """
         # Means and sums of squared deviations are merged one sequence at a time (Chan, Golub and
         # LeVeque 1983). A difference of sums of squares would lose all digits if a mean is large.
@@ -100,16 +90,10 @@ class Normaliser:
 
     @property
     def width(self) -> int:
-        """The number of features."""
         return len(self.mean)
 
     def check(self, frames: np.ndarray, place: str | None = None) -> None:
-        """Check that a sequence, before missing values (NaN) are filled, fits the training data.
-
-        Raises:
-            DataError: it has another width than the training data, a value that seems to mark a
-                missing one, or a value far from the training data.
-        """
+        """Check that a sequence, before missing values (NaN) are filled, fits the training data."""
         if frames.ndim != 2 or frames.shape[1] != self.width:
             raise DataError(
                 f"the sequence has {frames.shape[-1] if frames.ndim else 0} features, "

@@ -22,10 +22,8 @@ from clearhead.data.reading.labelled import Labelled
 from clearhead.data.reading.pairs import Pair
 from clearhead.data.reading.parts import DataPart, Parts
 from clearhead.data.trainable import (
-    check_any,
-    check_classes,
-    check_known,
     check_labelled,
+    learn_labels,
     pairs_to_learn,
     unknown_labels,
     unusable,
@@ -36,11 +34,8 @@ from clearhead.settings import RunConfig
 from clearhead.tokenizer import NormalForm, Tokenizer, form_of, learn_tokenizer, with_form
 
 FEWEST = 20
-"""Fewer validation examples do not choose the weights or the temperature of a classifier.
-
-On 4 to 15, a fitted temperature makes the probabilities of new examples worse, unless those of the
-model are far too extreme (docs/decisions/0021).
-"""
+"""Fewer validation examples do not choose the weights or the temperature of a classifier: see
+docs/decisions/0021."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +58,6 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
     """The tokenizers of source and target, learned from the training pairs.
 
     Held-out pairs are ignored, unless `drop_held_out` is false.
-
-    Raises:
-        DataError: a file cannot be used, or no pair is left.
-        ConfigError: `max_vocabulary` is too small for the pairs, or one matrix is to be shared by
-            two vocabularies.
     """
     forms: list[NormalForm] = []
 
@@ -106,9 +96,6 @@ def prepare_pairs(
     The validation and test pairs of `parts` are in memory. `progress` is called with the number of
     training pairs read so far, `note` with lines about an earlier corpus. With `checks` the
     findings in the validation and test pairs are reported and written beside the corpus.
-
-    Raises:
-        DataError: a file cannot be used; `where` is the file and line.
     """
     data, held_out = config.data, parts.held_out
     corpus = build_corpus(folder, parts.train, tokenizers, data, held_out, progress, note)
@@ -167,9 +154,6 @@ def prepare_labelled(
     """Check all examples of `read_labelled` and turn them into numbers.
 
     `make_inputs` is called with the training examples that no rule drops.
-
-    Raises:
-        DataError: a value or a class cannot be learned from; `where` is its place.
     """
     data, features = config.data, config.input == "features"
     inputs: Inputs | None = None
@@ -182,16 +166,11 @@ def prepare_labelled(
         row_of.update(zip(map(id, left), rows, strict=True))
         return [len(row) for row in rows]
 
-    train, report = check_labelled(parts.train, data, parts.held_out, count)
-    check_any(parts.train, report)
+    train, report, labels = learn_labels(parts, data, count)
     assert inputs is not None
-    check_classes(parts.train.examples, report, data.smallest_class)
     rows = [row_of[id(example)] for example in train]
-
-    labels = Labels.learn(example.labels for example in train)
     validation, test = parts.validation.examples, parts.test.examples
     validation_rows = inputs.rows(validation)
-    check_known(parts, labels)
     lengths = lengths_of([validation_rows])
     on_validation = check_labelled(parts.validation, data, (), lengths)[1]
     if len(validation) < FEWEST:
@@ -208,7 +187,6 @@ def prepare_labelled(
 
 
 def _too_few(part: DataPart, keep: str) -> Finding:
-    """The finding for a validation part that is too small to choose anything by."""
     text = f"fewer than {FEWEST} examples are too few to choose by: the temperature stays 1"
     if keep == "auto":
         text += ', and the last weights are kept (training.keep = "average")'

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import chain, compress
+from typing import NamedTuple
 
 from clearhead.data.judging.agreement import check_agreement, check_labels
 from clearhead.data.judging.checks import LABELLED, PAIRS, Checker, Lengths
@@ -24,19 +25,14 @@ from clearhead.errors import DataError, first_few
 from clearhead.settings import DataConfig, RunConfig
 
 SHOWN_NAMES = 5
+MOST_CLASSES = 10  # more different whole numbers, nearly one for each example, are no classes
 
 NONE_TO_TRAIN = "correct the data, or change the settings in [data] that leave the examples out"
 NONE_TO_VALIDATE = "give more examples, name validation files, or raise data.validation_share"
-"""What to do if all examples are left out, and if none can be held out."""
-
-MOST_CLASSES = 10
-"""More different whole numbers, nearly one for each example, are no classes."""
-
 NO_REGRESSION = (
     "clearhead learns labels, not numbers (no regression): put the numbers into a few groups, such "
     "as low and high, or use a regression model"
 )
-"""What to do if the labels are numbers that are nearly all different."""
 
 
 def check_trainable(config: RunConfig) -> list[str]:
@@ -59,36 +55,25 @@ def check_trainable(config: RunConfig) -> list[str]:
         return warnings
     parts = read_labelled(config, parts)
     warnings = check_agreement(config, parts)
-    train, report = check_labelled(parts.train, config.data, parts.held_out)
-    check_any(parts.train, report)
-    check_classes(parts.train.examples, report, config.data.smallest_class)
-    labels = Labels.learn(example.labels for example in train)
-    check_known(parts, labels)
+    labels = learn_labels(parts, config.data).labels
     unknown = unknown_labels(parts.test, labels)
     return [*warnings, *(finding.line(parts.test.name) for finding in unknown)]
 
 
 def pairs_to_learn(config: RunConfig, parts: Parts) -> Iterator[tuple[str, str]]:
-    """The training pairs that are not held out.
-
-    Raises:
-        DataError: there are none.
-    """
+    """The training pairs that are not held out; it is an error if there are none."""
     dropped = parts.held_out if config.data.drop_held_out else ()
     of_pair = PAIRS.hashes["pair"]
     hashes = {of_pair(pair) for pair in dropped}
-    is_empty = True
-    for pair in parts.train.pairs():
-        if of_pair(pair) not in hashes:
-            is_empty = False
-            yield pair.source, pair.target
-    if is_empty:
+    learned = (pair for pair in parts.train.pairs() if of_pair(pair) not in hashes)
+    if (first := next(learned, None)) is None:
         raise DataError(
             "no pair is left to train on",
             where=parts.train.where,
             why="all pairs are also in the validation or test data",
             todo="name other files, or set data.drop_held_out = false",
         )
+    yield from ((pair.source, pair.target) for pair in chain([first], learned))
 
 
 def read_labelled(config: RunConfig, parts: Parts) -> Parts:
@@ -151,6 +136,34 @@ def _are_numbers(examples: Sequence[Labelled]) -> bool:
     return len(numbers) > MOST_CLASSES or not all(x.is_integer() for x in numbers)
 
 
+class Learned(NamedTuple):
+    """The training examples that are used, the report on all, and the labels."""
+
+    train: tuple[Labelled, ...]
+    report: DataReport
+    labels: Labels
+
+
+def learn_labels(parts: Parts, config: DataConfig, lengths: Lengths | None = None) -> Learned:
+    """Check the training examples of `read_labelled`, and learn their labels.
+
+    Raises:
+        DataError: no example is left, a class has too few, or a validation label is none of these.
+    """
+    part = parts.train
+    train, report = check_labelled(part, config, parts.held_out, lengths)
+    if report.kept == 0:
+        why = "\n".join(report.lines())
+        what = "no example is left to train on"
+        raise DataError(what, where=part.where, why=why, todo=NONE_TO_TRAIN)
+    check_classes(part.examples, report, config.smallest_class)
+    labels = Labels.learn(example.labels for example in train)
+    pattern = part.where if parts.validation.files != part.files else ""
+    for example in parts.validation.examples:
+        labels.encode(example.labels, example.place, pattern)
+    return Learned(train, report, labels)
+
+
 def check_labelled(
     part: DataPart,
     config: DataConfig,
@@ -164,36 +177,8 @@ def check_labelled(
     return kept, replace(checker.report(), classes=count_classes(kept), features=features)
 
 
-def check_any(part: DataPart, report: DataReport) -> None:
-    """Check that training examples are left.
-
-    Raises:
-        DataError: there are none.
-    """
-    if report.kept == 0:
-        why = "\n".join(report.lines())
-        what = "no example is left to train on"
-        raise DataError(what, where=part.where, why=why, todo=NONE_TO_TRAIN)
-
-
-def check_known(parts: Parts, labels: Labels) -> None:
-    """Check that the labels of the validation examples are those of the training data.
-
-    Raises:
-        DataError: a label is not; `where` is the place of its example.
-    """
-    train, validation = parts.train, parts.validation
-    pattern = train.where if validation.files != train.files else ""
-    for example in validation.examples:
-        labels.encode(example.labels, example.place, pattern)
-
-
 def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_class: int) -> None:
-    """Check the classes of the training examples, including dropped ones, and of their report.
-
-    Raises:
-        DataError: a class has fewer than `smallest_class` examples, or there is only one class.
-    """
+    """Check that there are classes, with enough training examples that are not dropped."""
     kept, read = dict(report.classes), dict(count_classes(examples))
     for name in sorted(read):
         count = kept.get(name, 0)

@@ -11,13 +11,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from clearhead.data.judging.hashes import input_hash, text_hash
+from clearhead.data.judging.checks import input_hash, text_hash
 from clearhead.data.reading.labelled import Labelled
 
 T = TypeVar("T", bound=Labelled[Any])
 
-CANDIDATES = 200
-"""Groups that are compared before one is chosen, at most."""
+CANDIDATES = 200  # groups that are compared before one is chosen, at most
 
 
 @dataclass(frozen=True)
@@ -47,15 +46,8 @@ def split_validation(
     Examples with the same input stay together, and every label keeps `smallest_class` different
     inputs to train on. For both reasons the validation part may be smaller than `share`.
 
-    If examples have groups, whole groups are chosen: each time the one that brings the numbers of
-    the labels nearest to `share`.
-
-    Args:
-        examples: all examples.
-        share: of the validation part, in [0, 1).
-        seed: determines the split.
-        smallest_class: at least 1.
-        names: of the group of each example; "" for none.
+    If examples have groups (`names`, "" for none), whole groups are chosen: each time the one that
+    brings the numbers of the labels nearest to `share`.
     """
     groups = _groups(examples, seed, names)
     if any(names):

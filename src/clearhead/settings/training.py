@@ -89,6 +89,11 @@ class ScheduleConfig(Section):
                 return self.peak
 
 
+def warmup_of(steps: int, part: int = 3) -> int:
+    """The longest warm-up that suits a run: 1 / `part` of its steps."""
+    return max(1, steps // part)
+
+
 @dataclass(frozen=True, config=STRICT)
 class FineTuningConfig(Section):
     """Learning rates by layer for a run that starts from a trained model (`start_from`)."""

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clearhead.data.batches import PREPARED_BATCHES, batch_order, largest, prefetch
+from clearhead.data.batches import PREPARED_BATCHES, prefetch
 from clearhead.data.labels import Labels
+from clearhead.data.order import batch_order, largest
 from clearhead.data.preparation import FEWEST, LabelledData
 from clearhead.data.reading.labelled import Labelled
 from clearhead.decoding.torch_engine import ClassifierEngine

@@ -14,15 +14,14 @@ from clearhead.data.batches import (
     Batch,
     Pairs,
     SubwordSampling,
-    batch_order,
     collate,
     epoch_batches,
     largest_batch,
 )
-from clearhead.data.corpus import encode_pairs
+from clearhead.data.corpus import Mixture, encode_pairs
 from clearhead.data.inputs import hide_words
+from clearhead.data.order import batch_order
 from clearhead.data.preparation import TranslationData
-from clearhead.data.replay import Mixture
 from clearhead.decoding.engine import ONE_THREAD
 from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine

@@ -27,7 +27,7 @@ from torch import nn
 from clearhead.errors import TrainingError, first_few
 from clearhead.folder.tensors import parameters_of
 from clearhead.ranks import ALONE, Ranks
-from clearhead.settings.training import TrainingConfig
+from clearhead.settings.training import TrainingConfig, warmup_of
 from clearhead.sharding import whole
 from clearhead.training.bad_steps import (
     BAD_IN_A_ROW,
@@ -177,7 +177,7 @@ class Limits:
         return (
             f"warning: the warm-up has {warmup:,} steps, the run {steps:,} (training.max_{limit} = "
             f"{getattr(self.config, f'max_{limit}'):,}), so the learning rate {effect}; set "
-            f"training.schedule.warmup = {max(1, steps // 3)}, a third of the run"
+            f"training.schedule.warmup = {warmup_of(steps)}, a third of the run"
         )
 
 

@@ -19,7 +19,7 @@ from torch.distributed.fsdp import fully_shard
 
 from clearhead.device import multiplies_bf16
 from clearhead.ranks import ALONE, Ranks
-from clearhead.settings.training import FineTuningConfig, OptimizerConfig, TrainingConfig
+from clearhead.settings.training import FineTuningConfig, OptimizerConfig, TrainingConfig, warmup_of
 from clearhead.sharding import own_part
 from clearhead.training.fine_tuning import freeze, parameter_groups
 from clearhead.training.progress import Meter
@@ -261,7 +261,7 @@ class Updater:
         schedule = self.config.schedule
         if schedule.falls_to_zero and self.config.max_minutes and self.total_steps:
             # The warm-up was chosen for a run without a limit of time.
-            schedule = replace(schedule, warmup=min(schedule.warmup, self.total_steps // 3))
+            schedule = replace(schedule, warmup=min(schedule.warmup, warmup_of(self.total_steps)))
         rate = schedule.learning_rate(number, self.d_model, self.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.judging.checks import PAIRS, Block, Checker, Rule
+from clearhead.data.judging.checks import PAIRS, Block, Checker, HashSet, Rule, text_hash
 from clearhead.data.judging.report import DataReport
 from clearhead.data.reading.pairs import Pair, place
 from clearhead.data.reading.parts import DataPart
@@ -156,20 +156,6 @@ def test_a_place_has_as_much_of_the_path_as_distinguishes_the_files(
     assert place(files, 17, in_target=True) == f"{target}:17"
 
 
-@pytest.mark.parametrize("drop", [True, False])
-def test_validation_pairs_are_reported_by_the_same_rules_and_all_kept(drop: bool) -> None:
-    rows = [("a", "b"), ("a", "b"), ("", "x"), ("a a a a a", "b b b"), ("a", "b b b")]
-    pairs = numbered(rows)
-    config = replace(CONFIG, drop_duplicates=drop)
-    checker = Checker(replace(TRAIN, name="validation"), PAIRS, config)
-    assert checker.check(pairs, lengths(pairs)).all()
-    report = checker.report()
-    assert report.kept == report.read == len(rows)
-    counts = {finding.rule: finding.count for finding in report.findings}
-    assert counts == {"duplicate": 1, "empty": 1, "long": 1, "ratio": 1}
-    assert not any(finding.left_out for finding in report.findings)
-
-
 @pytest.mark.parametrize("drop", [True, False, "drop_duplicates"])
 def test_a_new_rule_needs_no_more_than_its_entry(drop: bool | str) -> None:
     def copied(block: Block) -> np.ndarray:
@@ -202,8 +188,27 @@ def test_a_report_survives_json() -> None:
     assert DataReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
 
 
-@pytest.mark.parametrize("damage", [{"findings": [{"rule": "x"}]}, {"findings": 3}, {"more": 1}])
-def test_what_is_no_report_is_rejected(damage: dict[str, object]) -> None:
-    _, report = checked([("a", "b")])
-    with pytest.raises((TypeError, KeyError)):
-        DataReport.from_dict({**report.to_dict(), **damage})
+def test_text_does_not_move_from_one_text_to_the_next_unnoticed() -> None:
+    assert text_hash("a b", "c") != text_hash("a", "b c")
+    assert text_hash(" a", "b ") == text_hash("a", "b")
+
+
+@given(st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 30))))
+def test_a_hash_set_knows_what_came_before(blocks: list[list[int]]) -> None:
+    hashes, expected = HashSet(), list[int]()
+    for block in blocks:
+        asked = np.array(block, dtype=np.uint64)
+        assert hashes.contains(asked).tolist() == [value in expected for value in block]
+        for value, before in zip(block, hashes.add(asked).tolist(), strict=True):
+            assert before == (value in expected)
+            expected.append(value)
+    assert len(hashes) == len(set(expected))
+    assert hashes.sorted.tolist() == sorted(set(expected))
+
+
+def test_the_runs_of_a_hash_set_stay_few() -> None:
+    hashes = HashSet()
+    for start in range(0, 3000, 3):
+        hashes.add(np.arange(start, start + 3, dtype=np.uint64))
+    assert len(hashes._runs) <= np.log2(3000)
+    assert hashes.contains(np.arange(3001, dtype=np.uint64)).tolist() == [True] * 3000 + [False]

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.data import trainable
-from clearhead.data.judging.checks import LABELLED, Rule
-from clearhead.data.judging.hashes import input_hash
+from clearhead.data.judging.checks import LABELLED, Rule, input_hash
 from clearhead.data.preparation import learn_inputs, prepare_labelled
 from clearhead.data.reading.labelled import Labelled, LabelledSequence, LabelledText
 from clearhead.data.reading.parts import DataPart, Parts, parts_of
@@ -99,18 +98,6 @@ def test_examples_are_judged_as_the_rules_say(
     assert {finding.rule for finding in report.findings} == set(verdicts) - {None}
 
 
-@given(rows_of_examples)
-def test_validation_examples_are_judged_alike_and_all_kept(rows: list[Row]) -> None:
-    examples, lengths = numbered(rows), [len(text.split()) for text, _ in rows]
-    counts = np.array(lengths, dtype=np.int64).reshape(-1, 1)
-    kept, report = check_labelled(of(VALIDATION, examples), CONFIG, lengths=counts)
-    assert list(kept) == examples
-    assert report.kept == report.read == len(rows)
-    counts = {finding.rule: finding.count for finding in report.findings}
-    assert counts == Counter(filter(None, judged_plainly(rows, [], CONFIG, lengths)))
-    assert not any(finding.left_out for finding in report.findings)
-
-
 def test_spaces_at_the_ends_do_not_hide_a_duplicate_or_a_held_out_example() -> None:
     rows: list[Row] = [*TWO_CLASSES, (" one ", ("x",)), ("three", ("x",)), (" \u3000", ("y",))]
     kept, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG, numbered([("three ", ("x",))]))
@@ -191,13 +178,6 @@ def test_no_example_left_is_rejected_with_the_reasons() -> None:
         prepared([("", "x"), ("", "y")], [("a", "x")])
     assert "2 left out: the text is empty" in str(raised.value.why)
     assert "[data]" in str(raised.value.todo)
-
-
-def test_a_label_that_training_lacks_is_rejected_with_its_place() -> None:
-    with pytest.raises(DataError) as raised:
-        prepared([("a", "x"), ("b", "y")], [("c", "x"), ("d", "z")])
-    assert raised.value.where == "validation example 2"
-    assert "x, y" in str(raised.value.why)
 
 
 @pytest.mark.parametrize(("large", "reported"), [(20, False), (21, True)])

@@ -94,11 +94,6 @@ def test_a_run_has_a_file_of_all_findings_where_a_report_has_but_the_first(
     assert all(each[0].endswith(":2\tthe same pair came before") for each in lines)
 
 
-def test_without_test_pairs_there_is_no_report_of_them(tmp_path: Path) -> None:
-    names = [report.name for report in translation_reports(tmp_path, [])]
-    assert names == ["train", "validation"]
-
-
 def text_run(folder: Path, **data: Any) -> RunConfig:
     train = [(label, f"{label} {n}") for n in range(4) for label in ("warm", "cold")]
     return RunConfig(
@@ -156,11 +151,6 @@ def test_examples_of_the_test_data_are_counted_and_all_kept(
     assert texts["held_out"] == "the same example is in the validation data"
     assert texts["held_out_input"] == "the input is in the validation data, with another label"
     assert counted(on_validation.findings) == {"too_few": (3, ()), "duplicate": (1, ("val.tsv:3",))}
-
-
-def test_without_test_examples_there_is_no_report_of_them(tmp_path: Path) -> None:
-    names = [report.name for report in labelled_reports(text_run(tmp_path))]
-    assert names == ["train", "validation"]
 
 
 def write_arrays(folder: Path, arrays: dict[str, np.ndarray]) -> str:
@@ -238,14 +228,6 @@ def test_test_features_of_another_width_or_label_are_found_before_training(tmp_p
         assert message in report.findings[0].text
 
 
-def test_many_unknown_labels_are_one_finding(tmp_path: Path) -> None:
-    test = [(f"label {n}", f"text {n}") for n in range(9)]
-    *_, report = labelled_reports(text_run(tmp_path, test=write_tsv(tmp_path / "t.tsv", test)))
-    (found,) = report.findings
-    assert found.count == 9
-    assert found.text.endswith("'label 4' and 4 more")
-
-
 def test_test_columns_of_other_names_are_found_before_training(tmp_path: Path) -> None:
     for name, column, first in (("train", "x", 0), ("test", "y", 100)):
         rows = [f"{n},{'ab'[n % 2]},{n + first},1" for n in range(8)]
@@ -271,12 +253,3 @@ def test_files_of_a_folder_are_distinguished_by_their_path_in_it(
     (finding,) = labelled_reports(config)[0].findings
     assert finding.rule == "duplicate"
     assert finding.places == ("cat/2.npy", "dog/2.npy")
-
-
-def test_findings_in_test_data_are_reported_and_kept(tmp_path: Path) -> None:
-    config = text_run(tmp_path, test=write_tsv(tmp_path / "test.tsv", [("warm", "a")] * 2))
-    config = dataclasses.replace(config, folder=str(tmp_path / "run"))
-    ready = prepared(config, tmp_path)
-    lines = [line for report in ready.reports for line in report.lines()]
-    assert "test: 1 kept: the same example came before (test.tsv:2)" in lines
-    assert [report.to_dict()["name"] for report in ready.reports][-1] == "test"

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.data.batch_ranges import expected_batches
 from clearhead.data.judging.report import IMBALANCE, imbalance
+from clearhead.data.order import expected_batches
 from clearhead.data.proposing import classification as proposing
 from clearhead.data.proposing.classification import (
     EXAMPLES_A_STEP,
@@ -43,9 +43,10 @@ from clearhead.data.proposing.survey import (
     survey_sequences,
     survey_texts,
 )
+from clearhead.data.proposing.translation import propose_translation
 from clearhead.errors import ConfigError, DataError
 from clearhead.settings import RunConfig, TokenizerConfig, TrainingConfig, read_config
-from clearhead.settings.commented import SEQUENCES, TEXTS, Form
+from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
 from clearhead.tokenizer import learn_tokenizer
 from clearhead.tokenizer.normal_form import LABEL
 from fake_translator import run
@@ -206,13 +207,16 @@ def test_a_missing_label_is_an_error_and_not_no_label(tmp_path: Path) -> None:
 # What is proposed.
 
 
-@pytest.mark.parametrize(("kind", "form"), [("text", TEXTS), ("features", SEQUENCES)])
-def test_without_files_the_defaults_are_written(
-    tmp_path: Path, kind: InputKind, form: Form
-) -> None:
-    text = propose_classification(kind).to_toml("my-model")
-    expected = RunConfig(task="classification", input=kind, folder="runs/my-model")
-    if kind == "text":
+@pytest.mark.parametrize(
+    ("kind", "form"), [("text", TEXTS), ("features", SEQUENCES), ("pairs", TRANSLATION)]
+)
+def test_without_files_the_defaults_are_written(tmp_path: Path, kind: Any, form: Form) -> None:
+    pairs = kind == "pairs"
+    text = (propose_translation() if pairs else propose_classification(kind)).to_toml("my-model")
+    expected = RunConfig(folder="runs/my-model")
+    if not pairs:
+        expected = RunConfig(task="classification", input=kind, folder="runs/my-model")
+    if kind != "features":
         expected = dataclasses.replace(expected, tokenizer=TokenizerConfig(normal_form="sources"))
     assert read_back(text, tmp_path) == expected
     for part in ("train", "validation", "test"):
@@ -221,14 +225,15 @@ def test_without_files_the_defaults_are_written(
     for path in form.optional:
         section, _, setting = path.rpartition(".")
         assert setting not in tree.get(section, {})
-    assert "positions" not in tree["model"]
 
 
-@pytest.mark.parametrize("kind", ["text", "features"])
+@pytest.mark.parametrize("kind", ["text", "features", "pairs"])
 def test_every_setting_is_written_with_the_value_proposed_and_a_comment(
-    tmp_path: Path, kind: InputKind
+    tmp_path: Path, kind: Any
 ) -> None:
-    if kind == "text":
+    if kind == "pairs":
+        path, text_column = write_lines(tmp_path / "train.tsv", ["a b\tc d"] * 3), None
+    elif kind == "text":
         rows = [("words", "topic"), *((f"word {i}", "a|b" if i else "b") for i in range(9))]
         path = write_csv(tmp_path / "train.csv", rows)
         text_column = "words"
@@ -236,8 +241,12 @@ def test_every_setting_is_written_with_the_value_proposed_and_a_comment(
         rows = [("sequence", "topic", "x"), ("1", "a", ""), ("2", "b", "1")]
         path = write_csv(tmp_path / "train.csv", rows)
         text_column = None
-    proposal = propose_classification(
-        kind, (path,), (path,), (path,), text_column=text_column, label_column="topic"
+    files = (path,), (path,), (path,)
+    columns: Any = {"text_column": text_column, "label_column": "topic"}
+    proposal = (
+        propose_translation(*files)
+        if kind == "pairs"
+        else propose_classification(kind, *files, **columns)
     )
     text = proposal.to_toml("my-model")
     tree = tomllib.loads(text)
@@ -558,20 +567,6 @@ def test_labels_and_files_of_any_name_come_back_or_do_no_harm(
     tree = tomllib.loads(text)
     assert tree["data"]["train"] == [file]
     assert tree["classifier"]["class_weights"] == "balanced"
-
-
-def test_files_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:
-    path = write_tsv(tmp_path / "train.tsv")
-    with pytest.raises(DataError, match="no such file"):
-        propose_classification("text", (str(tmp_path / "no.csv"),))
-    with pytest.raises(DataError, match="no such file"):
-        propose_classification("text", (path,), (str(tmp_path / "no.csv"),))
-    with pytest.raises(DataError, match="feature sequences are not read"):
-        propose_classification("features", (path,))
-    table = write_csv(tmp_path / "train.csv", [("txt", "label"), ("t", "a")])
-    with pytest.raises(DataError, match="did you mean 'txt'"):
-        propose_classification("text", (table,))
-    assert propose_classification("text", (table,), text_column="txt").seen
 
 
 def test_init_writes_a_classification_that_can_be_read(tmp_path: Path) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
-import os
 import random
 import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -23,7 +21,7 @@ from clearhead.data.proposing.settings import limit_minutes, round_figure, row_f
 from clearhead.data.proposing.survey import NONE, SideSurvey, Survey, survey_pairs
 from clearhead.data.proposing.translation import RECIPES, RISE, propose_translation
 from clearhead.errors import DataError
-from clearhead.settings import SIZES, ModelConfig, RunConfig, TokenizerConfig, read_config
+from clearhead.settings import SIZES, ModelConfig, RunConfig, read_config
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
 from clearhead.settings.run import MEASURES
 from clearhead.tokenizer import learn_tokenizer
@@ -96,27 +94,6 @@ def test_a_damaged_archive_beyond_the_sample_is_a_data_error(
         survey_pairs([str(path), str(path)])
 
 
-def test_tokenised_text_is_distinguished_from_plain_text(tmp_path: Path) -> None:
-    tokenised = [line.replace(".", " .").replace(",", " ,") for line in ENGLISH]
-    found = survey_pairs(parallel(tmp_path, tokenised, ENGLISH))
-    assert found.sides[0].tokenised
-    assert not found.sides[1].tokenised
-
-
-def test_french_spaces_before_question_marks_do_not_make_tokenised_text(tmp_path: Path) -> None:
-    french = ["Où est le chat ?", "Voilà !", "Il dort, je crois."]
-    assert not survey_pairs(parallel(tmp_path, french, french)).sides[0].tokenised
-
-
-def test_lower_cased_text_is_recognised_and_script_without_case_is_not_lower_cased(
-    tmp_path: Path,
-) -> None:
-    found = survey_pairs(parallel(tmp_path, [line.lower() for line in ENGLISH], ["我有一只猫"] * 3))
-    assert found.sides[0].lower_cased
-    assert not found.sides[1].lower_cased
-    assert not survey_pairs(parallel(tmp_path, ENGLISH, GERMAN)).sides[0].lower_cased
-
-
 @pytest.mark.parametrize(
     ("source", "target", "lower"),
     [
@@ -179,29 +156,6 @@ def test_a_vocabulary_has_room_for_every_character(tmp_path: Path, count: int, j
         assert config.tokenizer.max_vocabulary == row_for(RECIPES, 3).vocabulary
     learned = learn_tokenizer(lines + (lines if joint else []), config.tokenizer)
     assert learned.decode(learned.encode(signs[-10:])) == signs[-10:]
-
-
-def test_without_files_the_defaults_are_written(tmp_path: Path) -> None:
-    text = propose_translation().to_toml("my-model")
-    assert read_back(text, tmp_path) == RunConfig(
-        folder="runs/my-model", tokenizer=TokenizerConfig(normal_form="sources")
-    )
-    for part in ("train", "validation", "test"):
-        assert f"\n# {part} = [" in text
-
-
-def test_every_setting_is_written_with_the_value_proposed_and_a_comment(tmp_path: Path) -> None:
-    files = parallel(tmp_path, ENGLISH, GERMAN)
-    proposed = propose_translation(files, files, files)
-    text = proposed.to_toml("my-model")
-    tree = tomllib.loads(text)
-    for path in TRANSLATION.meanings.keys() - TRANSLATION.optional:
-        value = tree
-        for name in path.split("."):
-            value = value[name]
-        expected = proposed.values[path]
-        assert value == (list(expected) if isinstance(expected, tuple) else expected)
-        assert TRANSLATION.meanings[path] in text
 
 
 @pytest.mark.parametrize("form", [TRANSLATION, TEXTS, SEQUENCES])
@@ -294,36 +248,12 @@ def test_the_peaks_of_the_large_sizes_are_the_paper_s() -> None:
             assert recipe.peak == pytest.approx((width * recipe.warmup) ** -0.5, rel=0.05)
 
 
-@settings(max_examples=50)
-@given(names=st.lists(st.text(min_size=1, max_size=20), min_size=2, max_size=2))
-def test_files_of_any_name_come_back_from_the_file(
-    names: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    text = dataclasses.replace(
-        propose_translation(),
-        values={**TRANSLATION.defaults(), "data.train": tuple(names)},
-        seen=tuple(names),
-    ).to_toml("my-model")
-    found = tomllib.loads(text)["data"]["train"]
-    assert list(map(os.path.normpath, found)) == list(map(os.path.normpath, names))
-
-
 @given(st.floats(1e-3, 1e9))
 def test_a_round_figure_is_near_and_within_its_limits(value: float) -> None:
     figure = round_figure(value)
     assert 50 <= figure <= 5000
     if 50 <= value <= 5000:
         assert value / 1.6 <= figure <= value * 1.6
-
-
-def test_a_missing_file_and_files_of_unequal_length_are_data_errors(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file"):
-        propose_translation((str(tmp_path / "no.en"), str(tmp_path / "no.de")))
-    with pytest.raises(DataError, match="differ in length"):
-        propose_translation(parallel(tmp_path, ENGLISH, GERMAN[:2]))
-    files = parallel(tmp_path, ENGLISH, GERMAN)
-    with pytest.raises(DataError, match="no such file"):
-        propose_translation(files, (str(tmp_path / "no.en"), files[1]))
 
 
 def test_the_built_in_phrasebook_can_be_proposed_for(tmp_path: Path) -> None:

@@ -9,24 +9,13 @@ nothing is reported.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from clearhead.data.judging import pairing
-from clearhead.data.judging.languages import (
-    CLOSER,
-    FOREIGN,
-    LEAST_TEXTS,
-    ONE_WAY,
-    OTHER_SCRIPT,
-    SIMILAR,
-    TEXTS,
-    Likeness,
-    Profile,
-    turned,
-)
+from clearhead.data.judging.languages import Known, Profile, turned
 from clearhead.data.judging.text_style import TextStyle, differences
 from clearhead.data.reading.arrays import SUFFIXES
 from clearhead.data.reading.columns import (
@@ -45,62 +34,39 @@ from clearhead.settings import RunConfig
 
 T = TypeVar("T")
 
-START = 200_000
-"""Pairs at the start of a part from which its samples are taken."""
+START = 200_000  # examples at the start of a part from which its samples are taken
+BLOCKS = 8  # of `pairing.BLOCK` neighbouring pairs in a sample
+SPREAD = 4000  # examples of a part, at random, whose languages are compared
+STEP = 101  # of a long part, one in so many is read: a prime meets all languages that take turns
 
-BLOCKS = 8
-"""Blocks of neighbouring pairs in a sample, of `pairing.BLOCK` pairs each."""
+CERTAIN = 500  # pairs that leave no doubt whether sides belong together
+SENTENCE = 4  # sides with fewer words on average, such as a dictionary, may show no relation
+ERRORS = 4  # standard errors above 0.5 up to which a figure for the fit is at chance
 
-SPREAD = 4000
-"""Pairs of a part, at random, whose languages are compared."""
+LEAST_TEXTS, TEXTS = 100, 500  # of a part whose language is compared, at least and at most
+OTHER_SCRIPT = 0.1  # less alike texts have hardly a letter in common
+SIMILAR = 0.75  # more alike texts are of one language and of similar content
+CLOSER = 0.1  # swapped sides are more alike to the other side by this much
+ONE_WAY = 0.97  # pairs of which this share has one direction are all of it
 
-STEP = 101
-"""Of a long part, one pair in so many is read to find more languages.
-
-If languages take turns, a prime number meets all of them.
-"""
-
-CERTAIN = 500
-"""Pairs that leave no doubt whether sides belong together."""
-
-SENTENCE = 4
-"""Sides with fewer words on average, such as entries of a dictionary, may show no relation."""
-
-ERRORS = 4
-"""A figure for the fit is at chance if it is less than this many standard errors above 0.5."""
-
-FEW_LABELS = 20
-"""Texts for each different label, at least, where pairs are texts with labels."""
-
-LABELS = 20
-"""More different values than this may be targets of a translator, such as results of sums."""
-
-LEAST_ROWS = 20
-"""Fewer rows do not show whether a column has labels."""
+FEW_LABELS = 20  # texts for each different label, at least, where pairs are texts with labels
+LABELS = 20  # more different values than this may be targets, such as results of sums
+LEAST_ROWS = 20  # fewer rows do not show whether a column has labels
+IDENTICAL, MANY_IDENTICAL = 0.95, 0.5  # the share of equal sides: an error, and a warning
 
 SWAPPED, UNCLEAR = 0.25, 2.0
 """Ratios of `roughness` along features to that along frames, below which axes may be swapped."""
-
-MANY_CHANNELS = 8
-"""Fewer features may well be alike, such as the axes of a sensor."""
-
-IDENTICAL, MANY_IDENTICAL = 0.95, 0.5
-"""The share of pairs with equal sides that is an error, and a warning."""
+MANY_CHANNELS = 8  # fewer features may well be alike, such as the axes of a sensor
 
 INSIST = 'if the data are meant to be so, set data.mismatch = "warn" (init: --mismatch warn)'
-
-
 IN_MEMORY = "give each example as (text, label)"
-"""What to do about labels of examples in memory."""
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """Data that do not seem to belong together.
+    """Data that do not seem to belong together; `certain` if this is beyond doubt.
 
-    Attributes:
-        what, where, why, todo: see `ClearheadError`.
-        certain: whether this is beyond doubt.
+    For the other attributes see `ClearheadError`.
     """
 
     what: str
@@ -108,11 +74,6 @@ class Doubt:
     why: str
     todo: str
     certain: bool = True
-
-    @property
-    def line(self) -> str:
-        """The doubt in one line."""
-        return f"{self.where}: {self.what} ({self.why})"
 
 
 def check_labels(config: RunConfig, part: DataPart) -> None:
@@ -122,7 +83,7 @@ def check_labels(config: RunConfig, part: DataPart) -> None:
         DataError: they are, and `data.mismatch` is "refuse".
     """
     if config.input == "text":
-        _refuse(config, list(_about_labels(config, part)))
+        _refuse(config, _about_labels(config, part))
 
 
 def check_agreement(config: RunConfig, parts: Parts) -> list[str]:
@@ -133,121 +94,104 @@ def check_agreement(config: RunConfig, parts: Parts) -> list[str]:
     Raises:
         DataError: they do not belong together, and `data.mismatch` is "refuse".
     """
-    doubts = list(_doubts(config, parts))
-    _refuse(config, doubts)
-    return [doubt.line for doubt in doubts]
+    doubts = _refuse(config, _doubts(config, parts))
+    return [f"{doubt.where}: {doubt.what} ({doubt.why})" for doubt in doubts]
 
 
-def _refuse(config: RunConfig, doubts: Sequence[Doubt]) -> None:
-    for doubt in doubts:
+def _refuse(config: RunConfig, doubts: Iterator[Doubt]) -> list[Doubt]:
+    found = list(doubts)
+    for doubt in found:
         if doubt.certain and config.data.mismatch == "refuse":
             todo = f"{doubt.todo}; {INSIST}"
             raise DataError(doubt.what, where=doubt.where, why=doubt.why, todo=todo)
+    return found
 
 
 def _doubts(config: RunConfig, parts: Parts) -> Iterator[Doubt]:
-    if config.task == "translation":
-        samples = [Sample.of(part) for part in parts if part]
-        for sample in samples:
-            yield from _about_sides(sample.part, sample.blocks)
-        yield from _about_parts_of_pairs(config, samples)
-    elif config.input == "text":
-        yield from _about_labels(config, parts.train)
-        for part in parts[1:]:
-            # Without files of its own, the validation part is a share of the training data.
-            if part and part.where != parts.train.where:
-                yield from _about_texts_of_parts(config, parts.train, part)
-    else:
+    if config.input == "features":
         yield from _about_features(parts.train)
+        return
+    samples = [_Sample(part) for part in parts if part]
+    train, *others = samples
+    if config.task == "translation":
+        for sample in samples:
+            yield from _about_sides(sample)
+    else:
+        yield from _about_labels(config, parts.train)
+        # Without files of its own, the validation part is a share of the training data.
+        others = [sample for sample in others if sample.part.where != parts.train.where]
+    replay = [sample for sample in others if sample.part.name == "replay"]
+    for sample in others:
+        yield from _about_part(config, sample, [train] if sample in replay else [train, *replay])
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Pairs of a part.
+class _Sample:
+    """Examples of a part: `spread` at random, and `blocks` of neighbours, spread evenly."""
 
-    Attributes:
-        part: the part.
-        blocks: blocks of neighbouring pairs, spread evenly over the start of the part.
-        spread: pairs at random from the start of the part.
-        is_whole: whether the start is the whole part.
-    """
+    def __init__(self, part: DataPart) -> None:
+        start = list(islice(part.pairs(), START))
+        self.part, self.is_whole = part, len(start) < START
+        self.spread, self.blocks = _at_random(start), start
+        if len(start) > BLOCKS * pairing.BLOCK:
+            step = (len(start) - pairing.BLOCK) // (BLOCKS - 1)
+            firsts = range(0, BLOCKS * step, step)
+            self.blocks = [each for n in firsts for each in start[n : n + pairing.BLOCK]]
 
-    part: DataPart
-    blocks: list[Pair]
-    spread: list[Pair]
-    is_whole: bool
-
-    @classmethod
-    def of(cls, part: DataPart) -> Sample:
-        """The sample of a part."""
-        pairs = list(islice(part.pairs(), START))
-        return cls(part, _blocks(pairs), _at_random(pairs), len(pairs) < START)
-
-    def further(self) -> list[Pair]:
-        """Pairs at random from the whole part."""
+    def further(self) -> list[Any]:
+        """Examples at random from the whole part."""
         if self.is_whole:
             return self.spread
         return _at_random(list(islice(self.part.pairs(), 0, None, STEP)))
-
-
-def _blocks(pairs: list[Pair]) -> list[Pair]:
-    if len(pairs) <= BLOCKS * pairing.BLOCK:
-        return pairs
-    step = (len(pairs) - pairing.BLOCK) // (BLOCKS - 1)
-    return [
-        pair
-        for start in range(0, BLOCKS * step, step)
-        for pair in pairs[start : start + pairing.BLOCK]
-    ]
 
 
 def _at_random(examples: Sequence[T]) -> list[T]:
     return Random(0).sample(examples, min(SPREAD, len(examples)))
 
 
-def _sides(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
-    return [pair.source for pair in pairs], [pair.target for pair in pairs]
+def _texts(examples: Sequence[Any]) -> dict[str, list[str]]:
+    """The texts of each side by its name."""
+    if not isinstance(examples[0], Pair):
+        return {"texts": [each.input for each in examples]}
+    source, target = ([pair[side] for pair in examples] for side in (0, 1))
+    return {"source": source, "target": target}
 
 
-def _about_sides(part: DataPart, pairs: Sequence[Pair]) -> Iterator[Doubt]:
+def _about_sides(sample: _Sample) -> Iterator[Doubt]:
     """Whether the sides of a part are those of translations."""
+    part, pairs = sample.part, sample.blocks
     if pairs[0].line == 2:
         yield Doubt("a header was skipped", part.where, "line 1 names the columns", "", False)
-    sources, targets = _sides(pairs)
+    sources, targets = _texts(pairs).values()
     for labels, texts, name in ((targets, sources, "targets"), (sources, targets, "sources")):
-        few = FEW_LABELS * len(set(labels)) <= len(labels) and holds_texts(texts)
-        if few and not holds_texts(labels):
+        different = sorted(set(labels))
+        are_few = FEW_LABELS * len(different) <= len(labels)
+        if are_few and holds_texts(texts) and not holds_texts(labels):
             worded = sum(any(map(str.isalpha, label)) for label in labels)
             yield Doubt(
-                f"these look like texts with labels: the {name} have only {len(set(labels)):,} "
+                f"these look like texts with labels: the {name} have only {len(different):,} "
                 f"different values in {len(labels):,} pairs",
                 part.where,
-                f"such as {first_few(list(map(repr, sorted(set(labels)))), 3)}",
+                f"such as {first_few(list(map(repr, different)), 3)}",
                 'for a classifier, set task = "classification" (init: --task classification)',
-                certain=len(set(labels)) <= LABELS and 2 * worded > len(labels),
+                certain=len(different) <= LABELS and 2 * worded > len(labels),
             )
             return
-    same = [pair.source.strip() == pair.target.strip() for pair in pairs]
-    share = sum(same) / max(1, len(same))
-    if share >= MANY_IDENTICAL and len(same) >= LEAST_ROWS:
+    same = sum(pair.source.strip() == pair.target.strip() for pair in pairs)
+    share = same / len(pairs)
+    if share >= MANY_IDENTICAL and len(pairs) >= LEAST_ROWS:
         yield Doubt(
             "source and target are the same",
             part.where,
-            f"in {sum(same):,} of {len(same):,} pairs ({100 * share:.0f} %)",
+            f"in {same:,} of {len(pairs):,} pairs ({100 * share:.0f} %)",
             "name the file of the translations",
             certain=share >= IDENTICAL,
         )
-        return
-    if found := pairing.mismatch(sources, targets):
+    elif found := pairing.mismatch(sources, targets):
         yield _about_mismatch(part, pairs, found)
 
 
 def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismatch) -> Doubt:
-    length, tokens, words = found.fit.percent
-    why = (
-        f"a target fits its source better than a random one in {length} of cases by length, "
-        f"{tokens} by shared tokens, {words} by words (50 % is chance)"
-    )
+    why = f"a target fits its source better than a random one in {found.fit} (50 % is chance)"
     certain = len(pairs) >= CERTAIN
     if found.better is None:
         what = "sources and targets do not belong together"
@@ -257,123 +201,98 @@ def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismat
             judged = pairs[found.first :][: pairing.BLOCK]
             what += f", from some line before {part.place(judged[-1])} on"
         chance = 0.5 + ERRORS / (12 * len(judged)) ** 0.5
-        are_sentences = min(map(mean_words, _sides(judged))) >= SENTENCE
+        are_sentences = min(map(mean_words, _texts(judged).values())) >= SENTENCE
         certain = certain and are_sentences and found.fit.most < chance
     else:
         lines = f"{abs(found.shift)} line{'s' * (abs(found.shift) > 1)}"
         what = f"the targets look shifted by {lines}"
-        why += f"; shifted by {lines}: {', '.join(found.better.percent)}"
+        why += f"; shifted by {lines}: {found.better}"
         place = "near the start"
         if found.first:
             around = pairs[found.first - pairing.NEAR : found.first + pairing.NEAR + 1]
             place = "there"
-            start, end = map(part.place, (around[0], around[-1]))
-            what += f", from a line between {start} and {end} on"
+            what += f", from a line between {part.place(around[0])} and {part.place(around[-1])} on"
         todo = f"look {place} for a line that is missing, or too many, in one of the sides"
     return Doubt(what, part.where, why, todo, certain)
 
 
-def _about_parts_of_pairs(config: RunConfig, samples: Sequence[Sample]) -> Iterator[Doubt]:
-    """Whether the sides of each part are in the languages and the style of the training data."""
-    train, *others = samples
-    learned = [train, *(each for each in others if each.part.name == "replay")]
-    for sample in others:
-        known = [train] if sample.part.name == "replay" else learned
-        doubts = _compared(sample, [each.spread for each in known])
-        if doubts and not all(each.is_whole for each in known):
-            doubts = _compared(sample, [each.further() for each in known])
-        for doubt in doubts:
-            yield _unless_started(config, doubt)
-        if doubts or sample.part.name == "replay":
-            continue
-        sides = zip(_sides(train.spread), _sides(sample.spread), ("source", "target"), strict=True)
-        for known_side, side, name in sides:
-            yield from _about_style(config, known_side, sample.part, side, name)
+def _about_part(config: RunConfig, sample: _Sample, learned: Sequence[_Sample]) -> Iterator[Doubt]:
+    """Whether the texts of a part are in the languages and the style of those that are learned."""
+    given = _texts(sample.spread)
+
+    def compared(examples: list[Any]) -> list[Doubt]:
+        known = _texts(_at_random(examples))
+        return list(_about_languages(config, sample.part, known, given))
+
+    doubts = compared([each for known in learned for each in known.spread])
+    if doubts and not all(known.is_whole for known in learned):
+        doubts = compared([each for known in learned for each in known.further()])
+    if not doubts and sample.part.name != "replay":
+        doubts = list(_about_style(config, sample.part, _texts(learned[0].spread), given))
+    yield from doubts
+
+
+def _about_languages(
+    config: RunConfig, part: DataPart, known: dict[str, list[str]], given: dict[str, list[str]]
+) -> Iterator[Doubt]:
+    few, many = (len(next(iter(each.values()))) for each in (given, known))
+    asked = min(TEXTS, few, many // 2)
+    if asked < LEAST_TEXTS:
+        return
+    profiles = {name: Profile(texts[:asked]) for name, texts in given.items()}
+    learned = {name: Known(texts, asked) for name, texts in known.items()}
+    alike = {name: learned[name].likeness(profiles[name]) or 0.0 for name in known}
+    # A model to start from may know languages that training data lack.
+    is_new = not config.start_from
+    crossed = zip(profiles.items(), reversed(learned.values()), strict=True)
+    closer = [
+        (other.likeness(each) or 0.0) - alike[name] > CLOSER for (name, each), other in crossed
+    ]
+    if len(closer) == 2 and all(closer):
+        pairs = list(zip(*known.values(), strict=True))[:TEXTS]
+        # A translator of both directions may be validated in the rarer one.
+        if (share := turned(pairs, *profiles.values())) >= ONE_WAY:
+            yield Doubt(
+                f"the {part.name} source and target look swapped",
+                part.where,
+                f"of the training pairs with a clear direction, {100 * share:.0f} % go from the "
+                f"language of the {part.name} target to that of the {part.name} source",
+                "name the files in the order of the training data",
+                certain=is_new,
+            )
+            return
+    if part.name == "replay":  # often in another language
+        return
+    for name in known:
+        if learned[name].is_foreign(profiles[name]):
+            look = "look" if name == "texts" else "looks"
+            others = [value for other, value in alike.items() if other != name]
+            yield Doubt(
+                f"the {part.name} {name} {look} like another language than the training {name}",
+                part.where,
+                f"likeness by trigrams {alike[name]:.2f}; texts of the same kind have about 1, "
+                "other languages 0.5 or less",
+                "name data in the languages of the training data",
+                certain=is_new and (alike[name] < OTHER_SCRIPT or max(others, default=0) > SIMILAR),
+            )
 
 
 def _about_style(
-    config: RunConfig, known: Sequence[str], part: DataPart, texts: Sequence[str], name: str
+    config: RunConfig, part: DataPart, known: dict[str, list[str]], given: dict[str, list[str]]
 ) -> Iterator[Doubt]:
-    """Whether texts of a part are prepared as training texts, as far as the model notices it."""
-    learned = TextStyle.of(known).after(config.tokenizer)
-    found = differences(learned, TextStyle.of(texts))
-    if found and len(texts) >= LEAST_ROWS:
-        yield Doubt(
-            f"the style of the {part.name} {name} is not that of the training {name}: "
-            f"{', '.join(found)}",
-            part.where,
-            "scores would be too low; prepare both in the same way",
-            "",
-            certain=False,
-        )
-
-
-def _unless_started(config: RunConfig, doubt: Doubt) -> Doubt:
-    """A doubt about languages; a model to start from may know some that training data lack."""
-    return replace(doubt, certain=doubt.certain and not config.start_from)
-
-
-def _compared(sample: Sample, learned: Sequence[Sequence[Pair]]) -> list[Doubt]:
-    """The doubts about the languages of a part, compared with pairs that are learned."""
-    part, known = sample.part, _at_random([pair for pairs in learned for pair in pairs])
-    asked = min(len(sample.spread), len(known) // 2, TEXTS)
-    if asked < LEAST_TEXTS:
-        return []
-    likeness = [Likeness(side, asked) for side in _sides(known)]
-    profiles = [Profile(side) for side in _sides(sample.spread[:asked])]
-    strange = [not likeness[side].covers(profiles[side]) for side in (0, 1)]
-    own = [likeness[side].of(profiles[side]) for side in (0, 1)]
-    other = [likeness[1 - side].of(profiles[side]) for side in (0, 1)]
-    both = list(zip(own, other, strict=True))
-    closer = all(x is not None and y is not None and y - x > CLOSER for x, y in both)
-    # A translator of both directions may be validated in the rarer one.
-    sides = [(pair.source, pair.target) for pair in known[:TEXTS]]
-    if closer and turned(sides, *profiles) >= ONE_WAY:
-        return [
-            Doubt(
-                f"the {part.name} source and target look swapped",
+    """Whether texts are prepared as training texts, as far as the model notices it."""
+    for name, texts in given.items():
+        learned = TextStyle.of(known[name]).after(config.tokenizer)
+        found = differences(learned, TextStyle.of(texts))
+        if found and len(texts) >= LEAST_ROWS:
+            yield Doubt(
+                f"the style of the {part.name} {name} is not that of the training {name}: "
+                f"{', '.join(found)}",
                 part.where,
-                f"likeness of the {part.name} source to the training source {own[0]:.2f}, to the "
-                f"training target {other[0]:.2f}; of the target to the target {own[1]:.2f}, to the "
-                f"source {other[1]:.2f}",
-                "name the files in the order of the training data",
+                "scores would be too low; prepare both in the same way",
+                "",
+                certain=False,
             )
-        ]
-    doubts = []
-    for side, name in enumerate(("source", "target")):
-        value, control = own[side], own[1 - side]
-        # Pairs to replay are often in another language.
-        if part.name != "replay" and strange[side] and value is not None and value < FOREIGN:
-            certain = value < OTHER_SCRIPT or (control is not None and control > SIMILAR)
-            what = f"the {part.name} {name} looks like another language than the training {name}"
-            doubts.append(_about_language(part, what, value, certain))
-    return doubts
-
-
-def _about_texts_of_parts(config: RunConfig, train: DataPart, part: DataPart) -> Iterator[Doubt]:
-    """Whether the texts of a part are in the language and the style of the training texts."""
-    known, texts = ([each.input for each in _at_random(given.examples)] for given in (train, part))
-    asked = min(len(texts), len(known) // 2, TEXTS)
-    if asked >= LEAST_TEXTS:
-        likeness, profile = Likeness(known, asked), Profile(texts[:asked])
-        value = likeness.of(profile)
-        if value is not None and value < FOREIGN and not likeness.covers(profile):
-            what = f"the {part.name} texts look like another language than the training texts"
-            doubt = _about_language(part, what, value, certain=value < OTHER_SCRIPT)
-            yield _unless_started(config, doubt)
-            return
-    yield from _about_style(config, known, part, texts, "texts")
-
-
-def _about_language(part: DataPart, what: str, value: float, certain: bool) -> Doubt:
-    return Doubt(
-        what,
-        part.where,
-        f"likeness by trigrams {value:.2f}; texts of the same kind have about 1, other languages "
-        "0.5 or less",
-        "name data in the languages of the training data",
-        certain,
-    )
 
 
 def _about_features(part: DataPart) -> Iterator[Doubt]:

@@ -5,9 +5,8 @@ Rules that drop an example are applied first, then those that only count it; an 
 under the first rule that it breaks. Validation and test data are checked by the same rules and kept
 completely, because scores over a part of them would not be comparable.
 
-`Checker.check` counts the examples that break a rule, and returns which examples to keep. corpus.py
-(pairs) and preparation.py (labelled examples) leave out the others, report.py formats the findings,
-and api/training.py reports them before the first step.
+`Checker.check` counts the examples that break a rule, and returns which examples to keep. `report`
+formats the findings.
 
 Texts are equal if they are equal without the white space at their ends, features if all values are.
 Texts that are read have the normal form of the run already.
@@ -15,6 +14,7 @@ Texts that are read have the normal form of the run already.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +22,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from clearhead.data.judging.hashes import HashSet, input_hash, text_hash
 from clearhead.data.judging.report import SHOWN_PLACES, DataReport, Finding, NotePlace
 from clearhead.data.reading.pairs import Pair
 from clearhead.data.reading.parts import DataPart
@@ -34,10 +33,7 @@ Lengths = np.ndarray | Callable[[Sequence[Any]], Sequence[int]]
 
 
 class Block:
-    """N examples, and facts about them that are computed when a rule first needs them.
-
-    `pending` (N,) marks the examples that have broken no rule so far.
-    """
+    """N examples, those that have broken no rule so far (`pending`), and facts for the rules."""
 
     def __init__(self, checker: Checker, examples: Sequence[Any], lengths: Lengths | None) -> None:
         self.examples, self.config = examples, checker.config
@@ -50,8 +46,7 @@ class Block:
     def lengths(self) -> np.ndarray:
         """Tokens or frames, int (N, sides); 0 if unknown, or if the example broke an earlier rule.
 
-        A function that counts them is called once, with all examples that are left, so that it can
-        learn a vocabulary from them first.
+        A function counts them once, and may learn a vocabulary from the examples that are left.
         """
         if isinstance(self._lengths, np.ndarray):
             return self._lengths
@@ -89,15 +84,10 @@ class Block:
 
 
 class Rule(NamedTuple):
-    """One rule.
+    """One rule: its name, its text with settings of `data`, and which examples (N,) break it.
 
-    Attributes:
-        name: in reports.
-        text: what is wrong; settings of `data`, such as `{max_length}`, are filled in.
-        broken: returns which examples of a block break it, bool (N,).
-        drop: True drops them from training, False only counts them; or the name of a setting of
-            `data` that decides.
-        in_target: returns for which pairs the place is in the file of the target, bool (N,).
+    `drop` decides whether these are dropped from training or only counted; it may name a setting of
+    `data`. `in_target` is for which pairs the place is in the file of the target.
     """
 
     name: str
@@ -109,13 +99,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of example.
-
-    Attributes:
-        unit: its name in reports.
-        hashes: functions that hash the example, or a part of it, by key.
-        rules: in the order in which they are applied.
-    """
+    """A kind of example: functions that hash it or a part of it, and rules in their order."""
 
     unit: Literal["pairs", "examples"]
     hashes: Mapping[str, Callable[[Any], int]]
@@ -222,14 +206,9 @@ LABELLED = Kind(
 class Checker:
     """Checks blocks of examples one after the other, and sums up a report.
 
-    For each example and key, it keeps 8 bytes of hash and nothing else.
-
-    Args:
-        part: of the data. Training examples may be dropped; others are only counted.
-        kind: of its examples.
-        config: the limits.
-        held_out: for training data the validation and test examples, for test data the validation
-            examples.
+    For each example and key, it keeps 8 bytes of hash and nothing else. Training examples may be
+    dropped; others are only counted. `held_out` are for training data the validation and test
+    examples, for test data the validation examples.
     """
 
     def __init__(
@@ -263,12 +242,10 @@ class Checker:
     def check(
         self, examples: Sequence[Any], lengths: Lengths | None = None, note: NotePlace | None = None
     ) -> np.ndarray:
-        """Which of the examples (N,) are used: bool (N,).
+        """Which of the next examples (N,) are used: bool (N,).
 
-        Args:
-            examples: the next block.
-            lengths: of the examples; without them none is too long.
-            note: is called with every finding; the report has the first places of each rule only.
+        Without lengths none is too long. `note` is called with every finding; the report has the
+        first places of each rule only.
         """
         keep = np.ones(len(examples), dtype=bool)
         if not len(examples):
@@ -312,6 +289,67 @@ class Checker:
         """The findings so far."""
         found = tuple(finding for finding in self._findings.values() if finding.count)
         return replace(self._report, findings=found)
+
+
+def text_hash(*texts: str) -> int:
+    """64 bits of one or several texts, without the white space at their ends."""
+    return _hash("\0".join(text.strip() for text in texts).encode())
+
+
+def input_hash(content: str | np.ndarray) -> int:
+    """64 bits of a text, as `text_hash`, or of the values of features."""
+    if isinstance(content, str):
+        return text_hash(content)
+    # All NaNs are the same, and so are 0 and -0.
+    values = np.where(np.isnan(content), np.float32("nan"), content + 0).astype("<f4")
+    return _hash(repr(values.shape).encode() + values.tobytes())
+
+
+def _hash(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+
+
+class HashSet:
+    """A set of 64-bit hashes that takes 8 bytes each: 400 MB for 50 million.
+
+    Among 50 million different examples, one corpus in 15,000 has two with the same hash; one of the
+    two is then dropped. The set has sorted runs, each at least twice as long as the next. Adding n
+    hashes in blocks takes O(n log n) time; a look-up takes one binary search per run.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[np.ndarray] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._runs))
+
+    @property
+    def sorted(self) -> np.ndarray:
+        """All hashes, ascending: uint64 (n,)."""
+        return np.sort(np.concatenate([np.empty(0, np.uint64), *self._runs]))
+
+    def contains(self, hashes: np.ndarray) -> np.ndarray:
+        """Which of the hashes (N,) are in the set: bool (N,)."""
+        found = np.zeros(len(hashes), dtype=bool)
+        for run in self._runs:
+            at = np.minimum(np.searchsorted(run, hashes), len(run) - 1)
+            found |= run[at] == hashes
+        return found
+
+    def add(self, hashes: np.ndarray) -> np.ndarray:
+        """Add hashes (N,), and return which of them are repetitions: bool (N,)."""
+        distinct, first = np.unique(hashes, return_index=True)
+        known = self.contains(distinct)
+        repeated = np.ones(len(hashes), dtype=bool)
+        repeated[first] = known
+        if not known.all():
+            self._runs.append(distinct[~known])
+        while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
+            last = self._runs.pop()
+            merged = np.concatenate([self._runs.pop(), last])
+            merged.sort(kind="stable")  # on two sorted runs this is a merge
+            self._runs.append(merged)
+        return repeated
 
 
 def hashes_of(examples: Sequence[Any], hash_of: Callable[[Any], int]) -> np.ndarray:

@@ -1,7 +1,7 @@
 """How similar the languages of two sets of texts are, by the trigrams of letters in their words.
 
 `Profile.overlap` is the Bhattacharyya coefficient of the trigrams of two sets, between 0 and 1. It
-grows with the number of texts, so that `Likeness` divides it by the overlap of two sets of the same
+grows with the number of texts, so that `Known` divides it by the overlap of two sets of the same
 texts: 1 is the same kind of text, and other languages of one script have about 0.5.
 
 Known texts in several languages are unlike texts in one of them, although they cover it. So
@@ -20,38 +20,11 @@ from math import log
 
 from clearhead.data.judging.pairing import READ, UNSPACED
 
-LEAST_TEXTS = 100
-"""Fewer texts show nothing."""
-
-LEAST_LETTERS = 2000
-"""Nor do fewer letters."""
-
-TEXTS = 500
-"""Texts of a set that are compared, at most."""
-
-FOREIGN = 0.57
-"""Texts that are less like each other than this are not in the same language."""
-
-OTHER_SCRIPT = 0.1
-"""Texts that are less like each other than this have hardly a letter in common."""
-
-SIMILAR = 0.75
-"""Texts that are more like each other than this are of one language and of similar content."""
-
-CLOSER = 0.1
-"""Swapped sides are more like the other side by this much."""
-
-RARER = 20
-"""Trigrams that are rarer by a factor up to this are covered: a language may be one of many."""
-
-COVERED = 0.8
-"""Known texts that cover this much of others have some of their language."""
-
-ONE_WAY = 0.97
-"""Pairs of which this share has one direction are all of it; the others are short, or names."""
-
-CLEAR = 0.5
-"""Pairs whose sides differ less, by the mean logarithm of ratios of trigrams, have no direction."""
+LEAST_LETTERS = 2000  # fewer letters show nothing
+FOREIGN = 0.57  # texts that are less alike are not in the same language
+RARER = 20  # trigrams that are rarer by a factor up to this are covered
+COVERED = 0.8  # known texts that cover this much of others have some of their language
+CLEAR = 0.5  # pairs whose sides differ less, by the mean logarithm of ratios, have no direction
 
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -84,16 +57,35 @@ class Profile:
         covered = sum(min(count, scale * known.grams[gram]) for gram, count in self.grams.items())
         return covered / max(1, self.grams.total())
 
-    def is_unspaced(self, share: float = 0.5) -> bool:
-        """Whether more than this share of letters is of a script without spaces between words."""
-        return self.unspaced > share * self.letters
+
+class Known:
+    """Texts that others are compared with: several hundred, in no particular order."""
+
+    def __init__(self, texts: Sequence[str], asked: int) -> None:
+        """`asked` others are compared with the texts, at most half as many."""
+        every = max(1, len(texts) // asked)
+        chosen = set(range(0, every * asked, every))
+        self._own = Profile([texts[number] for number in sorted(chosen)])
+        rest = [text for number, text in enumerate(texts) if number not in chosen]
+        self._rest = Profile(rest)
+
+    def likeness(self, asked: Profile) -> float | None:
+        """About 1 for the same kind of text; None if that is not clear."""
+        if min(asked.letters, self._own.letters) < LEAST_LETTERS:
+            return None
+        if 2 * asked.unspaced > asked.letters and RARER * self._rest.unspaced > self._rest.letters:
+            return None  # their characters depend on the subject
+        return asked.overlap(self._rest) / max(1e-9, self._own.overlap(self._rest))
+
+    def is_foreign(self, asked: Profile) -> bool:
+        """Whether none of the texts are in the language of others."""
+        likeness = self.likeness(asked)
+        is_unlike = likeness is not None and likeness < FOREIGN
+        return is_unlike and asked.coverage(self._rest) < COVERED
 
 
 def turned(pairs: Sequence[tuple[str, str]], source: Profile, target: Profile) -> float:
-    """The share of pairs from the language of `target` to that of `source`.
-
-    Pairs without a clear direction, such as equal sides, do not count.
-    """
+    """The share of pairs, of those that are clear, from the language of `target` to `source`."""
 
     def lean(text: str) -> float:
         grams = Profile([text]).grams
@@ -103,32 +95,3 @@ def turned(pairs: Sequence[tuple[str, str]], source: Profile, target: Profile) -
     leans = (lean(one) - lean(other) for one, other in pairs)
     clear = [difference > 0 for difference in leans if abs(difference) > CLEAR]
     return sum(clear) / max(1, len(clear))
-
-
-class Likeness:
-    """Compares texts with a set of known texts.
-
-    Args:
-        known: the texts, of which several hundred are enough, in no particular order.
-        asked: how many texts are compared with them; at most half as many as `known`.
-    """
-
-    def __init__(self, known: Sequence[str], asked: int) -> None:
-        every = max(1, len(known) // asked)
-        chosen = set(range(0, every * asked, every))
-        rest = [text for number, text in enumerate(known) if number not in chosen]
-        self._own = Profile([known[number] for number in sorted(chosen)])
-        self._known = Profile(rest)
-
-    def of(self, asked: Profile) -> float | None:
-        """How similar texts are; about 1 for the same kind of text, None if that is not clear."""
-        profiles = (asked, self._own)
-        if min(profile.letters for profile in profiles) < LEAST_LETTERS:
-            return None
-        if asked.is_unspaced() and self._known.is_unspaced(1 / RARER):
-            return None  # their characters depend on the subject
-        return asked.overlap(self._known) / max(1e-9, self._own.overlap(self._known))
-
-    def covers(self, asked: Profile) -> bool:
-        """Whether some of the known texts are in the language of others."""
-        return asked.coverage(self._known) >= COVERED

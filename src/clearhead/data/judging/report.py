@@ -19,8 +19,7 @@ FINDINGS = "findings.tsv"
 SHOWN_PLACES = 5
 SHOWN_CLASSES = 10
 
-IMBALANCE = 10.0
-"""The report mentions classes if the largest has more than this many times the smallest."""
+IMBALANCE = 10.0  # times the smallest class: a larger one is mentioned
 
 Classes = tuple[tuple[str, int], ...]
 """Each label and the number of examples that have it, most frequent first."""
@@ -53,17 +52,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class DataReport:
-    """The findings in one part of the data.
+    """The findings in one part of the data, one for each rule that was broken.
 
-    Attributes:
-        name: of the part.
-        unit: sentence pairs, or labelled examples.
-        read: how many were read.
-        kept: how many are used.
-        tokens: source and target tokens of the kept pairs, without BOS and EOS.
-        classes: of the kept examples.
-        findings: one for each rule that was broken.
-        features: of the kept sequences; None for texts.
+    `tokens` (source and target, without BOS and EOS), `classes` and `features` (None for texts) are
+    those of the examples that are kept.
     """
 
     name: str
@@ -113,11 +105,7 @@ class DataReport:
 
     @classmethod
     def from_dict(cls, tree: dict[str, Any]) -> DataReport:
-        """The report on pairs that `to_dict` wrote.
-
-        Raises:
-            TypeError, KeyError: `to_dict` did not write this.
-        """
+        """The report on pairs that `to_dict` wrote; TypeError or KeyError if it did not."""
         tree = dict(tree)
         findings = tuple(
             Finding(**{**finding, "places": tuple(finding["places"])})
@@ -148,11 +136,7 @@ def imbalance(classes: Classes) -> float:
 
 @contextmanager
 def write_findings(path: Path) -> Iterator[NotePlace]:
-    """Opens a file for findings, one a line: place, tab, text. It is synced at the end.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Opens a file for findings, one a line: place, tab, text. It is synced at the end."""
     # Names of files that are not UTF-8 keep their bytes.
     with open(path, "w", encoding="utf-8", errors="surrogateescape", opener=not_followed) as file:
         yield lambda place, found: file.write(f"{place}\t{found}\n")

@@ -27,11 +27,8 @@ from clearhead.tokenizer.normal_form import NormalForm, lower_cased
 TEXT_STYLE = "text_style"
 """The name in a model folder."""
 
-MEASURED = 20_000
-"""Number of training texts that are measured."""
-
-JUDGED = 1000
-"""Number of input texts after which a model no longer compares its input."""
+MEASURED = 20_000  # training texts
+JUDGED = 1000  # input texts, after which a model no longer compares its input
 
 CAPITALS = 0.001  # lower-cased text has at most this many capitals for each small letter
 UPPER = 20  # upper-cased text has at least this many capitals for each small letter
@@ -44,13 +41,10 @@ MOSTLY = 0.9  # of the quotation marks are of one kind, or of the texts with hyp
 CHARACTERS_PER_TOKEN, LEAST_TOKENS = 16, 256
 """No text has more characters for each token, on average over so many tokens."""
 
-MOST_CHARACTERS = 20_000
-"""If the training text has more different characters, they are not recorded."""
-
+MOST_CHARACTERS = 20_000  # more different characters of the training text are not recorded
 ALMOST_ALL = 0.99  # of the training texts are not longer than the recorded length
 MUCH_LONGER = 1.5  # times the recorded length is unusual
 LONGEST_WORD, FEWEST_WORDS = 12, 2  # on average, if spaces separate words
-
 SHOWN_CHARACTERS = 3
 
 Quotes = Literal["straight", "typographic", "escaped"]
@@ -69,14 +63,9 @@ SPLIT_ENDING = re.compile(r" '(?=(?:s|t|re|ve|ll|m|d)\b)", re.IGNORECASE)
 class TextStyle:
     """How texts look; None where they do not show it.
 
-    Attributes:
-        lower_cased: whether there are small letters and hardly any capitals.
-        tokenised: whether spaces separate full stops and commas from words.
-        quotes: the usual quotation marks and apostrophes: `'`, `’`, or the `&apos;` of Moses.
-        split_hyphens: whether hyphens in words are written ` @-@ `, as Moses can do.
-        language: in BCP 47; "": unknown.
-        upper_cased: whether there are many capitals and hardly any small letters.
-        characters: see `Extent`, like `longest` and `spaced`; "" if they are unknown.
+    `tokenised` means that spaces separate full stops and commas from words, `split_hyphens` that
+    hyphens in words are written ` @-@ `, as Moses can do. `language` is in BCP 47. For
+    `characters`, `longest` and `spaced` see `Extent`; without characters they are unknown.
     """
 
     lower_cased: bool | None = None
@@ -122,12 +111,7 @@ class TextStyle:
 
 
 class StyleCounts:
-    """Counts of what texts show about their style.
-
-    Attributes:
-        texts: their number.
-        characters: how often each character occurs.
-    """
+    """What texts show about their style: their number, the `characters`, marks and punctuation."""
 
     def __init__(self) -> None:
         self.texts = self._apart = self._attached = self._split = self._whole = 0
@@ -152,29 +136,18 @@ class StyleCounts:
 
     def style(self, language: str = "") -> TextStyle:
         """The style of the texts so far."""
-        return TextStyle(
-            lower_cased=self._lower_cased(),
-            tokenised=self._tokenised(),
-            quotes=self._quotes(),
-            split_hyphens=self._split > MOSTLY * (self._split + self._whole),
-            language=language,
-            upper_cased=self._upper_cased(),
-        )
-
-    def _lower_cased(self) -> bool | None:
-        """None if no letter has a case."""
-        small, capital = self._small_and_capital()
-        return capital <= CAPITALS * small if small + capital else None
-
-    def _upper_cased(self) -> bool:
-        small, capital = self._small_and_capital()
-        return capital >= max(LETTERS, UPPER * small)
-
-    def _small_and_capital(self) -> tuple[int, int]:
-        """The numbers of small letters and of capitals."""
         counts = self.characters.items()
         small = sum(count for character, count in counts if character.islower())
-        return small, sum(count for character, count in counts if character.isupper())
+        capital = sum(count for character, count in counts if character.isupper())
+        quotes, marks = max(self._marks.items(), key=lambda item: item[1], default=("straight", 0))
+        return TextStyle(
+            lower_cased=capital <= CAPITALS * small if small + capital else None,
+            tokenised=self._tokenised(),
+            quotes=quotes if marks and marks >= MOSTLY * self._marks.total() else None,
+            split_hyphens=self._split > MOSTLY * (self._split + self._whole),
+            language=language,
+            upper_cased=capital >= max(LETTERS, UPPER * small),
+        )
 
     def _tokenised(self) -> bool | None:
         """None if few texts have such punctuation, or if they differ."""
@@ -186,20 +159,12 @@ class StyleCounts:
                 return answer
         return None
 
-    def _quotes(self) -> Quotes | None:
-        for kind, count in self._marks.most_common(1):
-            if count and count >= MOSTLY * self._marks.total():
-                return kind
-        return None
-
 
 class Extent(NamedTuple):
     """The characters and the lengths of texts.
 
-    Attributes:
-        characters: all, each once; "" if there are more than `MOST_CHARACTERS`.
-        longest: 99 % of the texts have at most this length.
-        spaced: whether a length is a number of words; otherwise of characters.
+    `characters` has each once, or none if there are too many. 99 % of the texts are at most
+    `longest`: words if they are `spaced`, otherwise characters.
     """
 
     characters: str
@@ -309,10 +274,8 @@ def target_style(folder: ModelFolder) -> TextStyle | None:
 class InputStyle:
     """Compares the input of a model with its training text, and converts it.
 
-    Args:
-        folder: the model folder, for errors.
-        style: of the training text, as far as the model notices it; None if it is unknown.
-        view: a text with the characters that the tokenizer reads.
+    `style` is as far as the model notices it, None if it is unknown; `view` gives the characters of
+    a text that the tokenizer reads.
     """
 
     def __init__(
@@ -342,22 +305,14 @@ class InputStyle:
     ) -> tuple[list[str], list[list[Remark]]]:
         """The texts as the model should get them, and the remarks on each.
 
-        A text is cut before anything else is done with it, so that the work is bounded. The result
-        for a text does not depend on the other texts.
-
-        Args:
-            texts: the input.
-            normalise: convert them into the style of the training text. Otherwise they stay as they
-                are.
-            tokens: the maximum number of tokens that the model reads.
+        With `normalise` they are converted into the style of the training text; otherwise a warning
+        says, once, that they look different. The model reads `tokens` at most, and a text is cut
+        before anything else is done with it, so that the work is bounded. The result for a text
+        does not depend on the other texts.
 
         Raises:
             ConfigError: sacremoses is needed, but not installed.
             ModelFolderError: the texts should be converted, but the style is unknown.
-
-        Warns:
-            UserWarning: the first texts of this model look different from the training text. There
-                is one such warning at most.
         """
         most = longest_text(tokens)
         remarks = [

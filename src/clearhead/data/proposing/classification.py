@@ -1,8 +1,9 @@
-"""The recipes of a classification: one table for each kind of input.
+"""The recipes of a classification: a table of sizes for each kind of input, and the rows for all.
 
-The row of words below 20,000 is used by examples/trec.toml (5,452 questions), the row of sequences
-below 1,000 by examples/japanese-vowels.toml (270 sequences). benchmarks/README.md has the results
-of both, and of the row of pieces below 20,000. The row of words below 1,000 was measured, too.
+The size of words below 20,000 is used by examples/trec.toml (5,452 questions), the size of
+sequences below 1,000 by examples/japanese-vowels.toml (270 sequences). benchmarks/README.md has the
+results of both, and of the size of pieces below 20,000. The size of words below 1,000 was measured,
+too.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from clearhead.data.batch_ranges import expected_batches
 from clearhead.data.judging.report import IMBALANCE, imbalance
 from clearhead.data.proposing.settings import (
+    RUN,
     Brought,
+    Facts,
+    Of,
     Proposal,
     Recipe,
-    choose_fine_tuning,
-    fit_reason,
+    Row,
     round_figure,
     row_for,
     validations_in,
@@ -35,7 +37,6 @@ from clearhead.data.proposing.survey import (
 )
 from clearhead.data.reading.columns import other_columns
 from clearhead.data.reading.tables import Column
-from clearhead.settings import DataConfig
 from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig
 from clearhead.settings.data import language_of
 
@@ -49,7 +50,7 @@ RISE = 5  # the warm-up is at most a fifth of the run
 EXAMPLES_A_STEP = 16  # at least, of mean length
 SHORT = 25  # steps between validations
 STEP = 32  # the maximum length is a multiple of it
-TUNED_LENGTH = 256  # at most, if the run starts from a trained model
+TUNED_MOST = 256  # tokens at most, if the run starts from a trained model
 TUNED_BATCH, TUNED_PEAK, TUNED_HEAD = 320, 5e-5, 10.0
 LONG, KEPT = 1024, 0.99  # if there are longer examples, the limit keeps 99 % of the examples
 
@@ -103,7 +104,7 @@ def read_by_words(text: SideSurvey, texts: int) -> bool:
 
 
 def recipe_for(found: Survey) -> ClassificationRecipe:
-    """The row of the tables for the training data."""
+    """The size for the training data."""
     if found.unit == "sequences":
         return row_for(SEQUENCE_RECIPES, found.examples)
     words = read_by_words(found.sides[0], found.examples)
@@ -124,16 +125,9 @@ def propose_classification(
 ) -> CommentedConfig:
     """Survey labelled examples and propose settings; without training data, the defaults.
 
-    Args:
-        kind: of the input.
-        train: files, or folders of feature sequences, of the same form.
-        validation: likewise; without it, training examples are held out.
-        test: likewise; training examples that occur in it are dropped.
-        text_column: name or position of the column; `label_column` likewise. Without both, they
-            are `text` and `label`, or the columns that are likely by their cells.
-        multi_label: whether a text may have several labels; None: as the labels look.
-        start_from: a trained model.
-        brought: what it brings, if that is known.
+    Without both columns, they are `text` and `label`, or the columns that are likely by their
+    cells. `multi_label` is whether a text may have several labels; None: as the labels look.
+    `brought` is what the model to start from brings, if that is known.
 
     Raises:
         ConfigError: texts and labels are in the same column.
@@ -150,7 +144,7 @@ def propose_classification(
         return survey_texts(files, text, label, multi_label)
 
     form = SEQUENCES if kind == "features" else TEXTS
-    proposal = Proposal(form, (train, validation, test), survey)
+    proposal = Proposal(form, (train, validation, test), survey, brought, FACTS, RISE)
     proposal.choose("data.label_column", label)
     if kind == "text":
         proposal.choose("data.text_column", text)
@@ -162,156 +156,85 @@ def propose_classification(
         proposal.choose("classifier.multi_label", True)
     proposal.choose("start_from", start_from)
     if start_from and train:
-        _choose_tuned_length(proposal)
-        _choose_classes(proposal)
-        _choose_fine_tuning(proposal, brought)
+        proposal.apply(TUNED_LENGTH + CLASSES)
+        _note_labels(proposal)
+        proposal.fine_tune(TUNED_BATCH, TUNED_PEAK)
+        proposal.apply(TUNED_OUTPUT)
     elif train:
-        recipe = recipe_for(proposal.train)
-        _choose_length(proposal, recipe)
+        recipe = proposal.recipe = recipe_for(proposal.train)
+        proposal.choose("data.max_length", *_max_length(proposal))
+        proposal.apply(MISSING)
         if kind == "text":
-            _choose_vocabulary(proposal, recipe)
-        _choose_model(proposal, recipe)
-        _choose_classes(proposal)
-        _choose_training(proposal, recipe)
-    proposal.limit_length(brought)
+            proposal.apply(TEXT + (WHOLE_WORDS if recipe.ngrams else PIECES))
+        proposal.apply(MODEL + CLASSES)
+        _note_labels(proposal)
+        proposal.make_plan(EXAMPLES_A_STEP)
+        proposal.apply(TRAINING + RUN)
     return proposal.config()
 
 
-def _choose_length(p: Proposal, recipe: ClassificationRecipe) -> None:
-    """The maximum length of an example, and the rule for missing values."""
+def _max_length(p: Proposal) -> tuple[int, str]:
+    """The maximum length of an example, and the reason."""
     surveys = list(p.surveys.values())
-    lengths = np.concatenate([s.words if recipe.ngrams else s.most_tokens for s in surveys])
+    lengths = np.concatenate([s.words if p.recipe.ngrams else s.most_tokens for s in surveys])
     most = longest = math.ceil(lengths.max())
     if longest > LONG:
         most = max(LONG, math.ceil(np.quantile(lengths, KEPT, method="higher")))
     limit = STEP * max(1, math.ceil(most / STEP))
-    longer = int((lengths > limit).sum())
-    if longer:
-        reason = (
+    if longer := int((lengths > limit).sum()):
+        return limit, (
             f"{longer:,} may be longer, up to {longest:,}. The cost of attention grows with the "
             "square of the length, so the rest of them is cut off."
         )
-    elif p.train.unit == "texts":
-        characters = max(int(found.lengths.max()) for found in surveys)
-        reason = (
-            f"The longest text has {characters:,} characters, about {longest:,} tokens at most."
-        )
-    else:
-        reason = f"The longest sequence has {longest:,} frames."
-    p.choose("data.max_length", limit, reason)
-    if missing := sum(found.missing for found in surveys):
-        first = next(found.missing_place for found in surveys if found.missing)
-        values = sum(int(found.lengths.sum()) * found.width for found in surveys)
-        p.choose(
-            "data.missing",
-            "interpolate",
-            f"{missing:,} of {values:,} values are missing, the first in {first}: each is "
-            "interpolated between the values before and after it.",
-        )
-
-
-def _choose_tuned_length(p: Proposal) -> None:
-    """The maximum length of an example, if it is not limited by the model."""
-    lengths = np.concatenate([found.most_tokens for found in p.surveys.values()])
-    limit = min(TUNED_LENGTH, STEP * math.ceil((lengths.max() + 2) / STEP))
-    reason = f"Most pretrained models have {2 * TUNED_LENGTH} positions; the cost grows with them."
-    p.choose("data.max_length", limit, reason if limit == TUNED_LENGTH else "")
-
-
-def _choose_fine_tuning(p: Proposal, brought: Brought | None) -> None:
-    choose_fine_tuning(p, _used(p), TUNED_BATCH, TUNED_PEAK, brought)
-    p.choose("training.label_smoothing", 0.0)
-    if _validated(p) < FEW:
-        last = (
-            f"The last weights: scores of fewer than {FEW:,} examples are too noisy to choose by."
-        )
-        p.choose("training.keep", "average", last)
-    several = p.values.get("classifier.multi_label", False)
-    names = {name for name, _ in p.train.classes}
-    if brought and set(brought.labels) == names and brought.head.multi_label == several:
-        same = "That of the model, which has the same labels: its output layer is used."
-        p.choose("classifier.pooling", brought.head.pooling, same)
-        p.choose("classifier.hidden", brought.head.hidden)
-        return
-    new = "The output layer is new, and learns with a higher rate than the encoder."
-    p.choose("training.fine_tuning.head_rate", TUNED_HEAD, new)
-
-
-def _choose_vocabulary(p: Proposal, recipe: ClassificationRecipe) -> None:
-    (text,) = p.train.sides
-    case = "Enough texts to learn capitalised words separately."
-    if text.lower_cased:
-        case = "The texts are already lower-cased; those to classify will be, too."
-    elif recipe.lower:
-        case = "Few texts: a word at the start of a sentence should be the same word."
-    elif recipe.ngrams:
-        case = "Capitals distinguish names from words, and n-grams still relate both spellings."
-    p.choose("tokenizer.lower", recipe.lower or text.lower_cased is True, case)
-    hides = "Hides other words in each epoch, so that no single word decides."
-    p.choose("training.word_dropout", recipe.word_dropout, hides if recipe.word_dropout else "")
-    if not recipe.ngrams:
-        enough = pieces_for(text.alphabet)
-        pieces = f"For {p.amount}: each piece should occur often enough to be learned."
-        if enough > recipe.vocabulary:
-            pieces = f"There are {text.alphabet:,} different characters, each a piece of its own."
-        p.choose("tokenizer.max_vocabulary", max(recipe.vocabulary, enough), pieces)
-        more = "Other segmentations of the same words add variety (BPE-dropout)."
-        p.choose("tokenizer.sampling", recipe.sampling, more if recipe.sampling else "")
-        return
-    kind = "Few texts: pieces of rare words would mislead more than unknown words."
-    p.choose("tokenizer.kind", "words", kind)
-    p.choose("tokenizer.max_vocabulary", 0)
-    p.choose("tokenizer.split_punctuation", True, "A word before a comma should be the same word.")
-    known = "An unknown word is represented by its n-grams: stem and ending."
-    p.choose("model.character_ngrams", recipe.ngrams, known)
-    p.choose("model.scale_embeddings", False, "Rare, hardly trained words get small vectors.")
-    scaled = "Reduces the influence of attention before it is trained."
-    p.choose("model.initialisation", "xavier_scaled", scaled)
-    p.choose("model.final_norm", False, "The norm of a vector shows how clearly something occurs.")
-    p.choose("model.positions.kind", "none", "The convolutions know which words are neighbours.")
-
-
-def _choose_model(p: Proposal, recipe: ClassificationRecipe) -> None:
-    """The size of the model, and its regularisation."""
-    layers = "1 layer" if recipe.layers == 1 else f"{recipe.layers} layers"
-    size = f"{p.amount} suit {layers} of width {recipe.d_model}: {fit_reason(recipe.head >= 0.3)}"
-    p.choose("model.encoder_layers", recipe.layers, size)
-    p.choose("model.d_model", recipe.d_model)
-    p.choose("model.d_ff", recipe.d_ff)
-    p.choose("model.n_heads", recipe.heads)
-    p.choose("model.norm", "pre", "Learns at a high rate from the first steps.")
-    near = "Combines neighbours, which attention cannot learn to find from few examples."
-    if not recipe.convolution:
-        near = "There are enough examples for attention to learn which positions are neighbours."
-    p.choose("model.input_convolution", recipe.convolution, near)
-    strong = "strong" if recipe.dropout >= 0.2 else "mild"
-    p.choose("model.dropout", recipe.dropout, f"For {p.amount}: {strong} regularisation.")
-    both = "The mean describes the whole, the maximum what occurs"
-    if recipe.ngrams:
-        p.choose("classifier.pooling", ("maximum",), "A few words decide, wherever they are.")
-    elif p.train.unit == "texts":
-        pooling = ("mean", "maximum", "attention")
-        p.choose("classifier.pooling", pooling, f"{both}, attention what matters.")
-    else:
-        p.choose("classifier.pooling", ("mean", "maximum"), f"{both}.")
-    p.choose(
-        "classifier.dropout",
-        recipe.head,
-        "The label should not depend on a few components of the vector.",
+    if p.train.unit == "sequences":
+        return limit, f"The longest sequence has {longest:,} frames."
+    characters = max(int(found.lengths.max()) for found in surveys)
+    return limit, (
+        f"The longest text has {characters:,} characters, about {longest:,} tokens at most."
     )
 
 
-def _choose_classes(p: Proposal) -> None:
-    """The settings that depend on the classes, and the score that decides which model is kept."""
-    lists = [place for found in p.surveys.values() if (place := found.several or found.without)]
-    if lists:
-        several = (
-            "There are examples with several labels (in a list, or separated by |), or with none: "
-            f"{lists[0]}. If that is one name: false."
-        )
-        p.choose("classifier.multi_label", True, several)
+def _tuned_length(p: Proposal) -> int:
+    longest = max(found.most_tokens.max() for found in p.surveys.values())
+    return min(TUNED_MOST, STEP * math.ceil((longest + 2) / STEP))
+
+
+def _listed(p: Proposal) -> str:
+    """The place of an example with several labels, or with none; "" without one."""
+    return next((place for s in p.surveys.values() if (place := s.several or s.without)), "")
+
+
+def _sizes(p: Proposal) -> str:
+    (largest, most), (smallest, least) = p.train.classes[0], p.train.classes[-1]
+    return (
+        f"The largest class, {largest} ({most:,}), has {imbalance(p.train.classes):.1f} times the "
+        f"examples of the smallest, {smallest} ({least:,})"
+    )
+
+
+def _validated(p: Proposal) -> int:
+    """The number of validation examples."""
+    found = p.surveys.get("validation")
+    return found.examples if found else round((1.0 - p.used) * p.train.examples)
+
+
+def _every(p: Proposal) -> int:
+    # In a short run, rounding would leave too few checkpoints to average.
+    every = max(1, p.plan.total // validations_in(p.plan.total)[0])
+    return every if every < SHORT else round_figure(every)
+
+
+def _has_labels_of_model(p: Proposal) -> bool:
+    """Whether the model to start from is a classifier with the same labels."""
+    names = {name for name, _ in p.train.classes}
+    several, found = p.values.get("classifier.multi_label", False), p.brought
+    return bool(found and set(found.labels) == names and found.head.multi_label == several)
+
+
+def _note_labels(p: Proposal) -> None:
+    if place := _listed(p):
         p.notes.append(
-            f"texts may have several labels or none, such as {lists[0]}; if each has one label: "
+            f"texts may have several labels or none, such as {place}; if each has one label: "
             "--no-multi-label"
         )
     for found in p.surveys.values():
@@ -321,55 +244,145 @@ def _choose_classes(p: Proposal) -> None:
                 f"{found.barred_place}, which counts as part of the name; if it separates labels: "
                 "--multi-label"
             )
-    classes = p.train.classes
-    if len(classes) >= 2:
-        (largest, most), (smallest, least) = classes[0], classes[-1]
-        sizes = f"The largest class, {largest} ({most:,}), has {imbalance(classes):.1f} times the "
-        sizes += f"examples of the smallest, {smallest} ({least:,})"
-        if imbalance(classes) <= IMBALANCE:
-            p.choose("classifier.class_weights", "none", f"{sizes}: no need for weights.")
-        elif p.values["start_from"]:
-            known = f"{sizes}. A pretrained encoder learns it from few."
-            p.choose("classifier.class_weights", "none", known)
-        else:
-            rare = f"{sizes}, which would otherwise count for little."
-            p.choose("classifier.class_weights", "balanced", rare)
-    if _validated(p) < FEW:
-        few = f"About {_validated(p):,} validation examples: too few to choose by accuracy."
-        p.choose("evaluation.measure", "loss", few)
-    elif p.values["classifier.class_weights"] == "balanced":
-        equal = "All classes count equally here, too. If only the accuracy matters: "
-        p.choose("evaluation.measure", "macro_f1", equal + 'class_weights = "none" and "accuracy".')
 
 
-def _choose_training(p: Proposal, recipe: ClassificationRecipe) -> None:
-    """The batches, the length of the run and the learning rate."""
-    train = p.train
-    lengths, batch = p.lengths(), recipe.batch_tokens
-    each = max(1.0, float(lengths.mean()))
-    while batch < EXAMPLES_A_STEP * each:
-        batch *= 2
-    many = min(train.examples, max(1, round(batch / each)))
-    p.choose("training.batch_tokens", batch, f"About {many:,} {train.unit}.")
-    steps = expected_batches(lengths, _used(p) * train.distinct * train.examples, batch)
-    # In a short run, rounding would leave too few checkpoints to average.
-    total = steps * recipe.epochs
-    every = max(1, total // validations_in(total)[0])
-    every = every if every < SHORT else round_figure(every)
-    p.choose_run(recipe, "linear", steps, every, RISE)
-    p.choose("training.schedule.peak", recipe.peak, "If the loss jumps, lower it.")
-    p.choose("training.label_smoothing", 0.1)
-    if recipe.ngrams and _validated(p) < FEW:
-        few = f"About {_validated(p):,} validation examples are too few to choose by."
-        p.choose("training.keep", "average", few)
+FACTS: Facts = {
+    "missing": lambda p: sum(s.missing for s in p.surveys.values()),
+    "missing_place": lambda p: next(s.missing_place for s in p.surveys.values() if s.missing),
+    "cells": lambda p: sum(int(s.lengths.sum()) * s.width for s in p.surveys.values()),
+    "is_lower": lambda p: p.train.sides[0].lower_cased,
+    "alphabet": lambda p: p.train.sides[0].alphabet,
+    "pieces": lambda p: pieces_for(p["alphabet"]),
+    "has_many_characters": lambda p: p["pieces"] > p.recipe.vocabulary,
+    "layers": lambda p: "1 layer" if p.recipe.layers == 1 else f"{p.recipe.layers} layers",
+    "is_small": lambda p: p.recipe.head >= 0.3,
+    "strength": lambda p: "strong" if p["few"] else "mild",
+    "are_texts": lambda p: p.train.unit == "texts",
+    "listed": _listed,
+    "has_one_class": lambda p: len(p.train.classes) < 2,
+    "sizes": _sizes,
+    "is_balanced": lambda p: imbalance(p.train.classes) <= IMBALANCE,
+    "starts": lambda p: p.values["start_from"],
+    "is_weighted": lambda p: p.values["classifier.class_weights"] == "balanced",
+    "validated": _validated,
+    "has_few": lambda p: _validated(p) < FEW,
+    "averages": lambda p: p.recipe.ngrams and _validated(p) < FEW,
+    "batch": lambda p: min(p.train.examples, p.plan.batch),
+    "every": _every,
+    "tuned_length": _tuned_length,
+    "is_cut": lambda p: _tuned_length(p) == TUNED_MOST,
+    "default_rate": lambda p: p.values["training.fine_tuning.head_rate"],
+    "has_labels": _has_labels_of_model,
+}
 
+# fmt: off
+MISSING = (
+    Row("data.missing", "interpolate", "missing",
+        "{missing:,} of {cells:,} values are missing, the first in {missing_place}: each is "
+        "interpolated between the values before and after it."),
+)
 
-def _used(p: Proposal) -> float:
-    """The share of the training data that is not held out for validation."""
-    return 1.0 if "validation" in p.surveys else 1.0 - DataConfig().validation_share
+TEXT = (
+    Row("tokenizer.lower", True, "is_lower",
+        "The texts are already lower-cased; those to classify will be, too."),
+    Row("tokenizer.lower", True, "recipe.lower",
+        "Few texts: a word at the start of a sentence should be the same word."),
+    Row("tokenizer.lower", False, "recipe.ngrams",
+        "Capitals distinguish names from words, and n-grams still relate both spellings."),
+    Row("tokenizer.lower", False, "", "Enough texts to learn capitalised words separately."),
+    Row("training.word_dropout", Of("recipe.word_dropout"), "recipe.word_dropout",
+        "Hides other words in each epoch, so that no single word decides."),
+)
 
+PIECES = (
+    Row("tokenizer.max_vocabulary", Of("pieces"), "has_many_characters",
+        "There are {alphabet:,} different characters, each a piece of its own."),
+    Row("tokenizer.max_vocabulary", Of("recipe.vocabulary"), "",
+        "For {amount}: each piece should occur often enough to be learned."),
+    Row("tokenizer.sampling", Of("recipe.sampling"), "recipe.sampling",
+        "Other segmentations of the same words add variety (BPE-dropout)."),
+)
 
-def _validated(p: Proposal) -> int:
-    """The number of validation examples."""
-    found = p.surveys.get("validation")
-    return round((1.0 - _used(p)) * p.train.examples) if found is None else found.examples
+WHOLE_WORDS = (
+    Row("tokenizer.kind", "words", "",
+        "Few texts: pieces of rare words would mislead more than unknown words."),
+    Row("tokenizer.max_vocabulary", 0),
+    Row("tokenizer.split_punctuation", True, "", "A word before a comma should be the same word."),
+    Row("model.character_ngrams", Of("recipe.ngrams"), "",
+        "An unknown word is represented by its n-grams: stem and ending."),
+    Row("model.scale_embeddings", False, "", "Rare, hardly trained words get small vectors."),
+    Row("model.initialisation", "xavier_scaled", "",
+        "Reduces the influence of attention before it is trained."),
+    Row("model.final_norm", False, "", "The norm of a vector shows how clearly something occurs."),
+    Row("model.positions.kind", "none", "", "The convolutions know which words are neighbours."),
+)
+
+MODEL = (
+    Row("model.encoder_layers", Of("recipe.layers"), "is_small",
+        "{amount} suit {layers} of width {recipe.d_model}: a larger model would memorise them."),
+    Row("model.encoder_layers", Of("recipe.layers"), "",
+        "{amount} suit {layers} of width {recipe.d_model}: there is enough to learn."),
+    Row("model.d_model", Of("recipe.d_model")),
+    Row("model.d_ff", Of("recipe.d_ff")),
+    Row("model.n_heads", Of("recipe.heads")),
+    Row("model.norm", "pre", "", "Learns at a high rate from the first steps."),
+    Row("model.input_convolution", Of("recipe.convolution"), "recipe.convolution",
+        "Combines neighbours, which attention cannot learn to find from few examples."),
+    Row("model.input_convolution", 0, "",
+        "There are enough examples for attention to learn which positions are neighbours."),
+    Row("model.dropout", Of("recipe.dropout"), "", "For {amount}: {strength} regularisation."),
+    Row("classifier.pooling", ("maximum",), "recipe.ngrams",
+        "A few words decide, wherever they are."),
+    Row("classifier.pooling", ("mean", "maximum", "attention"), "are_texts",
+        "The mean describes the whole, the maximum what occurs, attention what matters."),
+    Row("classifier.pooling", ("mean", "maximum"), "",
+        "The mean describes the whole, the maximum what occurs."),
+    Row("classifier.dropout", Of("recipe.head"), "",
+        "The label should not depend on a few components of the vector."),
+)
+
+CLASSES = (
+    Row("classifier.multi_label", True, "listed",
+        "There are examples with several labels (in a list, or separated by |), or with none: "
+        "{listed}. If that is one name: false."),
+    Row("classifier.class_weights", "none", "has_one_class"),
+    Row("classifier.class_weights", "none", "is_balanced", "{sizes}: no need for weights."),
+    Row("classifier.class_weights", "none", "starts",
+        "{sizes}. A pretrained encoder learns it from few."),
+    Row("classifier.class_weights", "balanced", "",
+        "{sizes}, which would otherwise count for little."),
+    Row("evaluation.measure", "loss", "has_few",
+        "About {validated:,} validation examples: too few to choose by accuracy."),
+    Row("evaluation.measure", "macro_f1", "is_weighted",
+        "All classes count equally here, too. If only the accuracy matters: "
+        'class_weights = "none" and "accuracy".'),
+)
+"""The settings that depend on the classes, and the score that decides which model is kept."""
+
+TRAINING = (
+    Row("training.schedule.kind", "linear", "", "Falls to zero at the end of the run."),
+    Row("training.batch_tokens", Of("plan.batch_tokens"), "",
+        "About {batch:,} {train.unit}."),
+    Row("training.schedule.peak", Of("recipe.peak"), "", "If the loss jumps, lower it."),
+    Row("training.keep", "average", "averages",
+        "About {validated:,} validation examples are too few to choose by."),
+)
+
+TUNED_LENGTH = (
+    Row("data.max_length", TUNED_MOST, "is_cut",
+        f"Most pretrained models have {2 * TUNED_MOST} positions; the cost grows with them."),
+    Row("data.max_length", Of("tuned_length")),
+)
+
+TUNED_OUTPUT = (
+    Row("training.label_smoothing", 0.0),
+    Row("training.keep", "average", "has_few",
+        f"The last weights: scores of fewer than {FEW:,} examples are too noisy to choose by."),
+    Row("classifier.pooling", Of("brought.head.pooling"), "has_labels",
+        "That of the model, which has the same labels: its output layer is used."),
+    Row("classifier.hidden", Of("brought.head.hidden"), "has_labels"),
+    Row("training.fine_tuning.head_rate", Of("default_rate"), "has_labels"),
+    Row("training.fine_tuning.head_rate", TUNED_HEAD, "",
+        "The output layer is new, and learns with a higher rate than the encoder."),
+)
+# fmt: on

@@ -1,24 +1,27 @@
 """The settings that `clearhead init` proposes for the data, each with its reason.
 
-This module has what all proposals have in common. `proposal_translation` and
-`proposal_classification` have the recipes: tables of settings by the number of training examples.
+A recipe is a table of rows: a setting, its value and the reason for it. This module applies the
+rows, and has those for a run that starts from a trained model. `translation` and `classification`
+have their own rows, and a table of sizes by the number of training examples.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, cycle
-from typing import Any, TypeVar, get_args
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from clearhead.data.batch_ranges import expected_batches
+from clearhead.data.order import expected_batches
 from clearhead.data.proposing.survey import Survey
 from clearhead.data.reading.phrasebook import Part
-from clearhead.settings import ClassifierConfig, SearchConfig, TokenizerConfig
+from clearhead.settings import ClassifierConfig, DataConfig, SearchConfig, TokenizerConfig
 from clearhead.settings.commented import CommentedConfig, Form
+from clearhead.settings.training import warmup_of
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 
 VALIDATIONS = 25  # in a run of full length, approximately
@@ -30,11 +33,12 @@ FINE_TUNED = 20  # examples of a step, at least, for a run that starts from trai
 TUNED_EPOCHS = ((1_000, 10), (20_000, 5), (200_000, 3), (math.inf, 1))
 """The epochs of such a run, for fewer training examples than the first number."""
 TUNED_EVERY = 1000  # steps between validations, at most
+TUNED_RISE = 10  # the warm-up is a tenth of the run
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A row of a table: settings for fewer than `below` training examples."""
+    """A row of a table of sizes: settings for fewer than `below` training examples."""
 
     below: float
     batch_tokens: int
@@ -42,6 +46,56 @@ class Recipe:
     warmup: int
     epochs: int
     dropout: float
+
+
+R = TypeVar("R", bound=Recipe)
+
+
+def row_for(recipes: Sequence[R], examples: int) -> R:
+    """The row of a table for this number of training examples."""
+    return next(recipe for recipe in recipes if examples < recipe.below)
+
+
+class Row(NamedTuple):
+    """One setting of a recipe. Of the rows of a setting the first that applies is used.
+
+    It applies if the fact `when` is true, or always. A value may be `Of` a fact, and a reason has
+    facts in braces.
+    """
+
+    setting: str
+    value: Any
+    when: str = ""
+    reason: str = ""
+
+
+class Of(NamedTuple):
+    """The value of a fact: its name in the table of facts, or an attribute of the proposal."""
+
+    fact: str
+
+
+Facts = dict[str, Callable[[Any], Any]]
+"""What the rows of a recipe ask of a proposal, by name."""
+
+
+class Plan(NamedTuple):
+    """The length of a run.
+
+    `lengths` are those of some examples, of `each` tokens or frames on average. An epoch has
+    `steps`, the run has `total` steps.
+    """
+
+    lengths: np.ndarray
+    each: float
+    batch_tokens: int
+    steps: int
+    total: int
+
+    @property
+    def batch(self) -> int:
+        """About how many examples a step has."""
+        return max(1, round(self.batch_tokens / self.each))
 
 
 def validations_in(steps: float, usual: int = VALIDATIONS) -> tuple[int, int]:
@@ -76,45 +130,47 @@ class Brought:
     languages: tuple[str, str] = ("", "")
 
 
-R = TypeVar("R", bound=Recipe)
-
-
-def row_for(recipes: Sequence[R], examples: int) -> R:
-    """The row of a table for this number of training examples."""
-    return next(recipe for recipe in recipes if examples < recipe.below)
+FACTS: Facts = {
+    "averaged": lambda p: validations_in(p.plan.total)[1],
+    "times": lambda p: max(1, p.plan.total // p["every"]),
+    "tuned_every": lambda p: min(p.plan.steps, TUNED_EVERY),
+    "longest_warmup": lambda p: warmup_of(p.plan.total, p.rise),
+    "is_short": lambda p: warmup_of(p.plan.total, p.rise) < p.recipe.warmup,
+    "falls_to_zero": lambda p: p.values["training.schedule.kind"] == "linear",
+    "few": lambda p: p.recipe.dropout >= 0.2,
+}
 
 
 class Proposal:
-    """Settings that are being chosen.
+    """Settings that are being chosen: `values` by dotted path, `reasons` for some of them.
 
-    Args:
-        form: the settings of this kind of run.
-        files: of the training, validation and test data.
-        survey: surveys the files of a part.
-
-    Attributes:
-        notes: lines about the data besides those of the surveys.
-        surveys: of the parts that have files.
-        values: of the settings by dotted path, initially the defaults.
-        reasons: for some of the values.
+    `surveys` are of the parts that have files, `notes` are further lines about the data. The
+    warm-up is at most 1 / `rise` of the run.
     """
+
+    recipe: Any  # the row of a table of sizes
+    plan: Plan  # once the vocabulary is chosen
 
     def __init__(
         self,
         form: Form,
         files: Sequence[Sequence[str]],
         survey: Callable[[Part, Sequence[str]], Survey],
+        brought: Brought | None,
+        facts: Facts,
+        rise: int,
     ) -> None:
         named = dict(zip(get_args(Part), files, strict=True))
-        self.form = form
+        self.form, self.brought, self.rise = form, brought, rise
+        self.facts = FACTS | facts
         self.surveys: dict[Part, Survey] = {part: survey(part, n) for part, n in named.items() if n}
-        self.values = form.defaults() | {f"data.{part}": tuple(n) for part, n in named.items()}
+        self.values: dict[str, Any] = form.defaults()
+        self.values |= {f"data.{part}": tuple(n) for part, n in named.items()}
         self.reasons: dict[str, str] = {}
         self.notes: list[str] = []
 
     @property
     def train(self) -> Survey:
-        """The survey of the training data."""
         return self.surveys["train"]
 
     @property
@@ -122,7 +178,44 @@ class Proposal:
         """The number of training examples: `270 sequences`."""
         return f"{self.train.examples:,} {self.train.unit}"
 
-    def lengths(self, brought: Brought | None = None) -> np.ndarray:
+    @property
+    def used(self) -> float:
+        """The share of the training data that is not held out for validation."""
+        whole = "validation" in self.surveys or self.train.unit == "pairs"
+        return 1.0 if whole else 1.0 - DataConfig().validation_share
+
+    def choose(self, path: str, value: Any, reason: str = "") -> None:
+        """Set a value, with the reason for it."""
+        self.values[path] = value
+        if reason:
+            self.reasons[path] = reason
+
+    def __getitem__(self, name: str) -> Any:
+        """A fact, or an attribute by dotted path."""
+        fact = self.facts.get(name, attrgetter(name))
+        return fact(self)
+
+    def apply(self, rows: Iterable[Row]) -> None:
+        """Choose the settings of rows, one after the other."""
+        chosen = set[str]()
+        for setting, value, when, reason in rows:
+            if setting not in chosen and (not when or self[when]):
+                chosen.add(setting)
+                found = self[value.fact] if isinstance(value, Of) else value
+                self.choose(setting, found, reason.format_map(self))
+
+    def make_plan(self, least: int = 0) -> None:
+        """Plan the run; a step has the tokens of the recipe, or more for `least` examples."""
+        lengths, batch = self._lengths(), self.recipe.batch_tokens
+        each = max(1.0, float(lengths.mean()))
+        while batch < least * each:
+            batch *= 2
+        steps = expected_batches(
+            lengths, self.used * self.train.distinct * self.train.examples, batch
+        )
+        self.plan = Plan(lengths, each, batch, steps, steps * self.recipe.epochs)
+
+    def _lengths(self) -> np.ndarray:
         """The tokens or frames, as they count in a batch, of some of the training examples.
 
         Tokens are those of a vocabulary that is learned from these, or of the model to start from.
@@ -131,7 +224,7 @@ class Proposal:
         train, longest = self.train, self.values["data.max_length"]
         if train.unit == "sequences":
             return np.minimum(train.lengths, longest)
-        tokenizers = brought.tokenizers if brought else ()
+        tokenizers = self.brought.tokenizers if self.brought else ()
         if not tokenizers:
             settings = ((path.split("."), value) for path, value in self.values.items())
             named: dict[str, Any] = {n[1]: v for n, v in settings if n[0] == "tokenizer"}
@@ -148,90 +241,68 @@ class Proposal:
         kept = np.maximum(source, target) <= longest
         return np.maximum(source, target + 1)[kept if kept.any() else slice(None)]
 
-    def choose(self, path: str, value: Any, reason: str = "") -> None:
-        """Set a value, with the reason for it."""
-        self.values[path] = value
-        if reason:
-            self.reasons[path] = reason
+    def fine_tune(self, batch_tokens: int, peak: float) -> None:
+        """Choose the length and the learning rate of a run that starts from trained weights."""
+        self.limit_length()
+        epochs = next(epochs for below, epochs in TUNED_EPOCHS if self.train.examples < below)
+        self.rise, self.recipe = TUNED_RISE, Recipe(math.inf, batch_tokens, peak, 0, epochs, 0.0)
+        self.make_plan(FINE_TUNED)
+        longest, unit = self.values["data.max_length"], self.train.unit
+        if unit != "pairs" and (cut := float((self.plan.lengths >= longest).mean())):
+            self.notes.append(
+                f"about {100 * cut:.0f} % of the {unit} are cut to {longest} (data.max_length)"
+            )
+        self.apply(TUNED)
 
-    def choose_run(self, recipe: Recipe, kind: str, steps: int, every: int, rise: int) -> None:
-        """Choose the length of the run, its validations, and the schedule of the learning rate.
-
-        An epoch has `steps` steps, and there are `every` steps between validations. The warm-up is
-        at most 1 / `rise` of the run.
-        """
-        total = steps * recipe.epochs
-        self.choose("training.max_steps", 0)
-        length = f"About {steps:,} steps per epoch, {total:,} in total."
-        self.choose("training.max_epochs", recipe.epochs, length)
-        times = f"About {max(1, total // every)} times in the whole run."
-        self.choose("training.validate_every", every, times)
-        self.choose("training.average_last", validations_in(total)[1])
-        self.choose("training.precision", "auto")
-        self.choose("training.schedule.kind", kind)
-        self.choose("training.schedule.peak", recipe.peak)
-        self.choose("training.schedule.warmup", recipe.warmup)
-        if (most := max(1, total // rise)) < recipe.warmup:
-            self.choose("training.schedule.warmup", most, f"The run is short: 1/{rise} of it.")
-        if kind != "linear":
-            stops = "The run ends earlier if the score no longer improves."
-            self.choose("training.patience", PATIENCE, stops)
-            return
-        none = "No early stop: the last steps, at a small rate, improve the model most."
-        self.choose("training.patience", 0, none)
-        falls = "Falls to zero at the end of the run."
-        self.choose("training.schedule.kind", kind, falls)
-
-    def limit_length(self, brought: Brought | None) -> None:
+    def limit_length(self) -> None:
         """Lower the maximum length to that of the model to start from."""
-        most: Any = self.values["data.max_length"]
-        longest = brought.longest if brought else None
-        if longest and longest < most:
+        longest = self.brought.longest if self.brought else None
+        if longest and longest < self.values["data.max_length"]:
             self.choose("data.max_length", longest, "The model has no more positions.")
 
     def config(self) -> CommentedConfig:
         """The settings as a commented file."""
+        self.limit_length()
         lines = (line for part, survey in self.surveys.items() for line in survey.lines(part))
         return CommentedConfig(self.form, self.values, self.reasons, (*self.notes, *lines))
 
 
-def choose_fine_tuning(
-    p: Proposal, used: float, batch_tokens: int, peak: float, brought: Brought | None
-) -> None:
-    """Choose the length and the learning rate of a run that starts from trained weights.
+# fmt: off
+RUN = (
+    Row("training.batch_tokens", Of("plan.batch_tokens")),
+    Row("training.max_steps", 0),
+    Row("training.max_epochs", Of("recipe.epochs"), "",
+        "About {plan.steps:,} steps per epoch, {plan.total:,} in total."),
+    Row("training.validate_every", Of("every"), "", "About {times} times in the whole run."),
+    Row("training.average_last", Of("averaged")),
+    Row("training.precision", "auto"),
+    Row("training.schedule.warmup", Of("longest_warmup"), "is_short",
+        "The run is short: 1/{rise} of it."),
+    Row("training.schedule.warmup", Of("recipe.warmup")),
+    Row("training.patience", 0, "falls_to_zero",
+        "No early stop: the last steps, at a small rate, improve the model most."),
+    Row("training.patience", PATIENCE, "", "The run ends earlier if the score no longer improves."),
+)
+"""The length of a run from random weights, once the kind of its schedule is chosen."""
 
-    Args:
-        p: the proposal; its training data are surveyed.
-        used: the share of the training data that is not held out.
-        batch_tokens: of a step; more if that is fewer than `FINE_TUNED` examples.
-        peak: of the learning rate.
-        brought: what the model to start from brings, if that is known.
-    """
-    p.limit_length(brought)
-    lengths = p.lengths(brought)
-    each = max(1.0, float(lengths.mean()))
-    longest, unit = p.values["data.max_length"], p.train.unit
-    if unit != "pairs" and (cut := float((lengths >= longest).mean())):
-        p.notes.append(
-            f"about {100 * cut:.0f} % of the {unit} are cut to {longest} (data.max_length)"
-        )
-    while batch_tokens < FINE_TUNED * each:
-        batch_tokens *= 2
-    many = max(1, round(batch_tokens / each))
-    p.choose("training.batch_tokens", batch_tokens, f"About {many:,} {p.train.unit}.")
-    steps = expected_batches(lengths, used * p.train.distinct * p.train.examples, batch_tokens)
-    epochs = next(epochs for below, epochs in TUNED_EPOCHS if p.train.examples < below)
-    total = steps * epochs
-    length = f"About {steps:,} steps per epoch, {total:,} in total: the model knows much already."
-    p.choose("training.max_steps", 0)
-    p.choose("training.max_epochs", epochs, length)
-    p.choose("training.validate_every", min(steps, TUNED_EVERY))
-    p.choose("training.average_last", 1, "The learning rate falls to zero: no need for an average.")
-    p.choose("training.precision", "auto")
-    p.choose("training.schedule.kind", "linear", "Falls to zero at the end of the run.")
-    low = "Low, so that the model keeps what it has learned."
-    p.choose("training.schedule.peak", peak, low)
-    p.choose("training.schedule.warmup", max(1, total // 10), "A tenth of the run.")
+TUNED = (
+    Row("training.batch_tokens", Of("plan.batch_tokens"), "",
+        "About {plan.batch:,} {train.unit}."),
+    Row("training.max_steps", 0),
+    Row("training.max_epochs", Of("recipe.epochs"), "",
+        "About {plan.steps:,} steps per epoch, {plan.total:,} in total: the model knows much "
+        "already."),
+    Row("training.validate_every", Of("tuned_every")),
+    Row("training.average_last", 1, "",
+        "The learning rate falls to zero: no need for an average."),
+    Row("training.precision", "auto"),
+    Row("training.schedule.kind", "linear", "", "Falls to zero at the end of the run."),
+    Row("training.schedule.peak", Of("recipe.peak"), "",
+        "Low, so that the model keeps what it has learned."),
+    Row("training.schedule.warmup", Of("longest_warmup"), "", "A tenth of the run."),
+)
+"""The length and the learning rate of a run that starts from trained weights."""
+# fmt: on
 
 
 def limit_minutes(proposed: CommentedConfig, minutes: int) -> None:
@@ -248,8 +319,3 @@ def round_figure(value: float) -> int:
     """The nearest of 50, 100, 200, 500, … 5,000, by ratio."""
     figures = (50, 100, 200, 500, 1000, 2000, 5000)
     return min(figures, key=lambda figure: abs(math.log(figure / max(value, 1.0))))
-
-
-def fit_reason(few: bool) -> str:
-    """The reason for the size of a model."""
-    return "a larger model would memorise them." if few else "there is enough to learn."

@@ -28,14 +28,9 @@ from clearhead.data.reading.tables import Column
 from clearhead.errors import DataError, first_few
 from clearhead.tokenizer import WordTokenizer
 
-MANY_BARS = 0.05
-"""From this share of cells with `|` on, it separates labels. A few may be mistakes."""
-
-SURVEYED = 200_000
-"""Number of texts from the start of the data that are used for text statistics."""
-
+MANY_BARS = 0.05  # from this share of cells on, `|` separates labels; a few may be mistakes
+SURVEYED = 200_000  # texts from the start of the data that are used for text statistics
 SAMPLED = 5000  # texts from which a vocabulary is learned to count tokens, about
-
 TOKENS_PER_WORD = 1.3
 TOKENS_PER_CHARACTER = 0.7  # in scripts without spaces between words
 LEAST_BYTES = 2  # of UTF-8 that a token has on average, in any text
@@ -52,17 +47,10 @@ READ = 100  # characters of a text in which tokens are counted
 class SideSurvey:
     """The texts of the source, of the target, or of a classification.
 
-    Attributes:
-        words: parts between white space in all texts (estimated if not all were surveyed).
-        characters: likewise.
-        alphabet: how many different characters were seen.
-        scripts: the share of each script in the letters: `{"LATIN": 1.0}`.
-        tokenised: whether spaces separate full stops and commas from words.
-        lower_cased: whether there are small letters and hardly any capitals; None if no letter has
-            a case.
-        unspaced: the share of letters of scripts without spaces between words.
-        short: the share of texts with fewer than four tokens: words and punctuation marks, or
-            characters in a script without spaces.
+    The numbers of `words`, between white space, and of `characters` are estimated if not all texts
+    were surveyed. `scripts` has the share of each script in the letters: `{"LATIN": 1.0}`,
+    `unspaced` the share of letters of scripts without spaces between words. `short` is the share of
+    texts with fewer than four tokens: words and punctuation marks, or characters in such a script.
     """
 
     words: int
@@ -133,25 +121,12 @@ def pieces_for(alphabet: int) -> int:
 class Survey:
     """The survey of one part of the data.
 
-    Attributes:
-        unit: of the examples.
-        where: the files or the folder.
-        examples: their number.
-        sides: source and target of pairs, the texts of a classification; none for sequences.
-        lengths: (examples,), characters of each text or frames of each sequence.
-        most_tokens: (examples,), the greatest number of tokens or frames to expect of each.
-        words: (examples,), the words of each text, with punctuation marks as words.
-        classes: of labelled examples.
-        several: the place of the first example with several labels; "" if there is none.
-        without: the place of the first example without a label; "" if there is none.
-        barred: the number of labels with `|` that count as one label.
-        barred_place: of the first of these; "" if there is none.
-        width: features of a frame.
-        names: of the features; () if the file has none.
-        missing: the number of missing values.
-        missing_place: the first sequence with a missing value; "" if there is none.
-        sample: some of the texts of each side.
-        distinct: the share of the examples that repeat no other.
+    Of each example, (examples,), `lengths` has the characters or frames, `most_tokens` the greatest
+    number of tokens or frames to expect, `words` the words with punctuation marks as words.
+    `several`, `without`, `barred_place` and `missing_place` are the places of the first example
+    with several labels, without a label, with a `|` in its label, and with a missing value; "" if
+    there is none. `distinct` is the share of the examples that repeat no other, `sample` has some
+    of the texts of each side.
     """
 
     unit: Literal["pairs", "texts", "sequences"]
@@ -197,11 +172,7 @@ class Survey:
 
 
 def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
-    """Survey the sentence pairs that `read_pairs` reads.
-
-    Raises:
-        DataError: a file is missing, unreadable, empty or of the wrong form.
-    """
+    """Survey the sentence pairs that `read_pairs` reads."""
     pairs = list(islice(read_pairs(files, part), SURVEYED))
     count = len(pairs)
     if count == SURVEYED:
@@ -266,11 +237,7 @@ def _survey_texts(files: Sequence[str], examples: list[LabelledText]) -> Survey:
 
 
 def survey_sequences(files: Sequence[str], label_column: str = "label") -> Survey:
-    """Survey files of labelled feature sequences, which `read_feature_sequences` reads.
-
-    Raises:
-        DataError: they are missing, unreadable, none at all or of the wrong form.
-    """
+    """Survey files of labelled feature sequences, which `read_feature_sequences` reads."""
     read = (each for file in files for each in read_feature_sequences(file, label_column))
     sequences = list(of_one_width(read))
     lengths = np.array([len(sequence.input) for sequence in sequences])

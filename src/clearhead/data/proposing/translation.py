@@ -1,9 +1,9 @@
 """The recipe of a translation.
 
-The row for fewer than 100,000 pairs is for 29,000 pairs (Multi30k); benchmarks/README.md has its
-results, and docs/decisions/0014 the reasons. The two rows before it are smaller versions. The rows
-of base and big follow Vaswani et al. 2017, including the peak of the learning rate,
-1/sqrt(d_model * warmup). Only the row of Multi30k was measured.
+The size for fewer than 100,000 pairs is for 29,000 pairs (Multi30k); benchmarks/README.md has its
+results, and docs/decisions/0014 the reasons. The two sizes before it are smaller versions. The
+sizes of base and big follow Vaswani et al. 2017, including the peak of the learning rate,
+1/sqrt(d_model * warmup). Only the size for Multi30k was measured.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
-from clearhead.data.batch_ranges import expected_batches
 from clearhead.data.proposing.settings import (
+    RUN,
     VALIDATIONS,
     Brought,
+    Facts,
+    Of,
     Proposal,
     Recipe,
-    choose_fine_tuning,
-    fit_reason,
+    Row,
     round_figure,
     row_for,
 )
@@ -73,36 +74,32 @@ def propose_translation(
 ) -> CommentedConfig:
     """Survey sentence pairs and propose settings; without training files, the defaults.
 
-    Args:
-        train: two parallel files, one .tsv or .jsonl file, or a built-in phrasebook.
-        validation: likewise.
-        test: likewise; training pairs that occur in it are dropped.
-        start_from: a trained translator.
-        brought: what it brings, if that is known.
+    Each part is two parallel files, one .tsv or .jsonl file, or a built-in phrasebook. `brought` is
+    what the model to start from brings, if that is known.
 
     Raises:
         DataError: a file cannot be used.
     """
     files = train, validation, test
-    proposal = Proposal(TRANSLATION, files, lambda part, named: survey_pairs(named, part))
+    proposal = Proposal(
+        TRANSLATION, files, lambda part, named: survey_pairs(named, part), brought, FACTS, RISE
+    )
     if train:
         for side, language in zip(("source", "target"), languages_of(train), strict=True):
             proposal.choose(f"data.{side}_language", language)
     proposal.choose("start_from", start_from)
     if start_from and train:
-        choose_fine_tuning(proposal, 1.0, TUNED_BATCH, TUNED_PEAK, brought)
-        _choose_score(proposal)
+        proposal.fine_tune(TUNED_BATCH, TUNED_PEAK)
+        proposal.apply(SCORE)
         proposal.notes += (f"warning: {line}" for line in _weaknesses(proposal, train, brought))
         if brought:
             proposal.choose("search.beam_size", brought.search.beam_size)
             proposal.choose("search.length_penalty", brought.search.length_penalty)
     elif train:
-        recipe = row_for(RECIPES, proposal.train.examples)
-        _choose_vocabulary(proposal, recipe)
-        _choose_model(proposal, recipe)
-        _choose_training(proposal, recipe)
-        _choose_score(proposal)
-    proposal.limit_length(brought)
+        proposal.recipe = row_for(RECIPES, proposal.train.examples)
+        proposal.apply(VOCABULARY + MODEL)
+        proposal.make_plan()
+        proposal.apply(TRAINING + RUN + SCORE)
     return proposal.config()
 
 
@@ -137,89 +134,122 @@ def _weaknesses(p: Proposal, train: Sequence[str], brought: Brought | None) -> I
             )
 
 
-def _choose_vocabulary(p: Proposal, recipe: TranslationRecipe) -> None:
-    source, target = p.train.sides
-    scripts = source.scripts.items()
-    joint = sum(min(share, target.scripts.get(name, 0.0)) for name, share in scripts) >= ALIKE
-    alike = f"Both sides are written in {_script(target)} script, so they share names and roots."
-    other = f"{_script(source)} and {_script(target)} script share few pieces."
-    p.choose("tokenizer.joint", joint, alike if joint else other)
-    one = "One vocabulary, so source, target and output share one embedding matrix."
-    two = "Two vocabularies, so only the input and output of the target share embeddings."
-    p.choose("model.share_embeddings", "all" if joint else "target", one if joint else two)
-    # The setting is for both sides.
-    if source.lower_cased and target.lower_cased is not False:
-        lower = "The texts are already lower-cased; those to translate will be, too."
-        p.choose("tokenizer.lower", True, lower)
-    size = recipe.vocabulary
-    reason = (
-        f"For {p.amount}: each piece should occur often enough to be learned, and rare words "
-        "should have few pieces."
-    )
-    alphabet = (sum if joint else max)((source.alphabet, target.alphabet))
-    if pieces_for(alphabet) > size:
-        size = pieces_for(alphabet)
-        reason = f"There are up to {alphabet:,} different characters, each a piece of its own."
-    p.choose("tokenizer.max_vocabulary", size, reason)
-    few = "Very few pairs: other segmentations of the same words add variety (BPE-dropout)."
-    p.choose("tokenizer.sampling", recipe.sampling, few if recipe.sampling else "")
-
-
-def _choose_model(p: Proposal, recipe: TranslationRecipe) -> None:
-    shape, few = SIZES[recipe.size], recipe.dropout >= 0.2
-    layers = f"{shape['encoder_layers']} + {shape['decoder_layers']} layers"
-    size = f"{p.amount} suit {layers} of width {shape['d_model']}: {fit_reason(few)}"
-    p.choose("model.size", recipe.size, size)
-    p.choose("model.norm", "pre")
-    reason = f"{p.amount} are {'few: strong' if few else 'many: mild'} regularisation"
-    if recipe.within == recipe.dropout:
-        p.choose("model.dropout", recipe.dropout, f"{reason}.")
-        return
-    rates = {
-        **dict.fromkeys(("embeddings", "residual"), recipe.dropout),
-        **dict.fromkeys(("attention", "hidden"), recipe.within),
-    }
-    p.choose("model.dropout", rates, f"{reason}, milder on attention and within a layer.")
-
-
-def _choose_training(p: Proposal, recipe: TranslationRecipe) -> None:
-    distinct = p.train.distinct * p.train.examples
-    steps = expected_batches(p.lengths(), distinct, recipe.batch_tokens)
-    every = round_figure(steps * recipe.epochs / VALIDATIONS)
-    p.choose("training.batch_tokens", recipe.batch_tokens)
-    p.choose_run(recipe, recipe.schedule, steps, every, RISE)
-    width = SIZES[recipe.size]["d_model"]
-    peak = f"About 1/sqrt({width} * {recipe.warmup}), the rate of Vaswani et al. 2017."
-    if recipe.size == "tiny":
-        peak = "Small models learn better at a high rate; lower it if the loss jumps."
-    p.choose("training.schedule.peak", recipe.peak, peak)
-    p.reasons["training.word_dropout"] = "None: it improved nothing on 29,000 pairs."
-    p.reasons["training.r_drop"] = "None: with two passes per step, training takes twice as long."
-
-
-def _choose_score(p: Proposal) -> None:
-    """The score that chooses the weights, and sacreBLEU's tokenizer for the target text."""
-    _, target = p.train.sides
-    references = p.surveys.get("validation", p.train).sides[1]
-    if references.short > MOST_SHORT:
-        few = f"{100 * references.short:.0f} % of the references have fewer than four tokens"
-        p.choose("evaluation.measure", "chrf", f"{few}, too few for BLEU to show progress.")
-    script = f"The target is in {_script(target)} script, which has no spaces between words"
-    if target.tokenised:
-        lower = " and lower-cased" if target.lower_cased else ""
-        reason = (
-            f"The target is already tokenised{lower} (' .', not '.'), so it is scored as it is. "
-            "Scores are comparable only with those of other work on the same text."
-        )
-        p.choose("evaluation.tokenize", "none", reason)
-    elif target.spaced:
-        p.choose("evaluation.tokenize", "13a")
-    elif target.script == "CJK" and not {"HIRAGANA", "KATAKANA"} & target.scripts.keys():
-        p.choose("evaluation.tokenize", "zh", f"{script}; zh treats each character as a word.")
-    else:
-        p.choose("evaluation.tokenize", "char", f"{script}; char treats each character as a word.")
-
-
 def _script(side: SideSurvey) -> str:
     names = {"CJK": "Chinese", "HIRAGANA": "Japanese", "KATAKANA": "Japanese", "": "no"}
     return names.get(side.script, side.script.capitalize())
+
+
+def _are_alike(source: SideSurvey, target: SideSurvey) -> bool:
+    """Whether both sides have much of their scripts in common."""
+    scripts = source.scripts.items()
+    return sum(min(share, target.scripts.get(name, 0.0)) for name, share in scripts) >= ALIKE
+
+
+def _alphabet(p: Proposal) -> int:
+    sizes = [side.alphabet for side in p.train.sides]
+    return sum(sizes) if _are_alike(*p.train.sides) else max(sizes)
+
+
+def _is_chinese(side: SideSurvey) -> bool:
+    return side.script == "CJK" and not {"HIRAGANA", "KATAKANA"} & side.scripts.keys()
+
+
+def _rates(p: Proposal) -> dict[str, float]:
+    rate, within = p.recipe.dropout, p.recipe.within
+    return {"embeddings": rate, "residual": rate, "attention": within, "hidden": within}
+
+
+def _short(p: Proposal) -> float:
+    """The share of references with fewer than four tokens."""
+    return p.surveys.get("validation", p.train).sides[1].short
+
+
+FACTS: Facts = {
+    "source": lambda p: p.train.sides[0],
+    "target": lambda p: p.train.sides[1],
+    "source_script": lambda p: _script(p.train.sides[0]),
+    "target_script": lambda p: _script(p.train.sides[1]),
+    "are_alike": lambda p: _are_alike(*p.train.sides),
+    # The setting is for both sides.
+    "are_lower": lambda p: p["source"].lower_cased and p["target"].lower_cased is not False,
+    "alphabet": _alphabet,
+    "pieces": lambda p: pieces_for(_alphabet(p)),
+    "has_many_characters": lambda p: pieces_for(_alphabet(p)) > p.recipe.vocabulary,
+    "shape": lambda p: SIZES[p.recipe.size],
+    "is_tiny": lambda p: p.recipe.size == "tiny",
+    "has_one_rate": lambda p: p.recipe.within == p.recipe.dropout,
+    "rates": _rates,
+    "strength": lambda p: "few: strong" if p["few"] else "many: mild",
+    "every": lambda p: round_figure(p.plan.total / VALIDATIONS),
+    "is_linear": lambda p: p.recipe.schedule == "linear",
+    "short": lambda p: 100 * _short(p),
+    "are_short": lambda p: _short(p) > MOST_SHORT,
+    "is_tokenised": lambda p: p["target"].tokenised,
+    "and_lower": lambda p: " and lower-cased" if p["target"].lower_cased else "",
+    "is_spaced": lambda p: p["target"].spaced,
+    "is_chinese": lambda p: _is_chinese(p["target"]),
+}
+
+# fmt: off
+VOCABULARY = (
+    Row("tokenizer.joint", True, "are_alike",
+        "Both sides are written in {target_script} script, so they share names and roots."),
+    Row("tokenizer.joint", False, "",
+        "{source_script} and {target_script} script share few pieces."),
+    Row("model.share_embeddings", "all", "are_alike",
+        "One vocabulary, so source, target and output share one embedding matrix."),
+    Row("model.share_embeddings", "target", "",
+        "Two vocabularies, so only the input and output of the target share embeddings."),
+    Row("tokenizer.lower", True, "are_lower",
+        "The texts are already lower-cased; those to translate will be, too."),
+    Row("tokenizer.max_vocabulary", Of("pieces"), "has_many_characters",
+        "There are up to {alphabet:,} different characters, each a piece of its own."),
+    Row("tokenizer.max_vocabulary", Of("recipe.vocabulary"), "",
+        "For {amount}: each piece should occur often enough to be learned, and rare words "
+        "should have few pieces."),
+    Row("tokenizer.sampling", Of("recipe.sampling"), "recipe.sampling",
+        "Very few pairs: other segmentations of the same words add variety (BPE-dropout)."),
+)
+
+MODEL = (
+    Row("model.size", Of("recipe.size"), "few",
+        "{amount} suit {shape[encoder_layers]} + {shape[decoder_layers]} layers of width "
+        "{shape[d_model]}: a larger model would memorise them."),
+    Row("model.size", Of("recipe.size"), "",
+        "{amount} suit {shape[encoder_layers]} + {shape[decoder_layers]} layers of width "
+        "{shape[d_model]}: there is enough to learn."),
+    Row("model.dropout", Of("recipe.dropout"), "has_one_rate",
+        "{amount} are {strength} regularisation."),
+    Row("model.dropout", Of("rates"), "",
+        "{amount} are {strength} regularisation, milder on attention and within a layer."),
+)
+
+TRAINING = (
+    Row("training.schedule.kind", "linear", "is_linear", "Falls to zero at the end of the run."),
+    Row("training.schedule.kind", Of("recipe.schedule")),
+    Row("training.schedule.peak", Of("recipe.peak"), "is_tiny",
+        "Small models learn better at a high rate; lower it if the loss jumps."),
+    Row("training.schedule.peak", Of("recipe.peak"), "",
+        "About 1/sqrt({shape[d_model]} * {recipe.warmup}), the rate of Vaswani et al. 2017."),
+    Row("training.word_dropout", 0.0, "", "None: it improved nothing on 29,000 pairs."),
+    Row("training.r_drop", 0.0, "",
+        "None: with two passes per step, training takes twice as long."),
+)
+
+SCORE = (
+    Row("evaluation.measure", "chrf", "are_short",
+        "{short:.0f} % of the references have fewer than four tokens, too few for BLEU to show "
+        "progress."),
+    Row("evaluation.tokenize", "none", "is_tokenised",
+        "The target is already tokenised{and_lower} (' .', not '.'), so it is scored as it is. "
+        "Scores are comparable only with those of other work on the same text."),
+    Row("evaluation.tokenize", "13a", "is_spaced"),
+    Row("evaluation.tokenize", "zh", "is_chinese",
+        "The target is in {target_script} script, which has no spaces between words; zh treats "
+        "each character as a word."),
+    Row("evaluation.tokenize", "char", "",
+        "The target is in {target_script} script, which has no spaces between words; char treats "
+        "each character as a word."),
+)
+"""The score that chooses the weights, and sacreBLEU's tokenizer for the target text."""
+# fmt: on

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from clearhead.data import batches as module
-from clearhead.data.batches import batch_order, chunk_order, divide
+from clearhead.data import order as module
+from clearhead.data.order import batch_order, chunk_order, divide
 from small_data import typical_lengths
 
 lengths, few_lengths = (
@@ -87,7 +87,7 @@ def test_chunks_have_the_batches_of_the_order(
     sides: tuple[np.ndarray, np.ndarray], batch_tokens: int, epoch: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clearhead.data.batches.CHUNK_BATCHES", 3)
+        patch.setattr("clearhead.data.order.CHUNK_BATCHES", 3)
         chunks = chunk_order(*sides, batch_tokens, np.random.default_rng((1, epoch)))
         order = batch_order(*sides, batch_tokens, 1, epoch)
     batches = [sorted(rows.tolist()) for chunk in chunks for rows in chunk]

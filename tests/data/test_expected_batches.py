@@ -13,7 +13,7 @@ import pytest
 
 from clearhead import api
 from clearhead.api.start import brought_by, starting_point
-from clearhead.data.batch_ranges import expected_batches
+from clearhead.data.order import expected_batches
 from clearhead.data.proposing.classification import propose_classification
 from clearhead.data.proposing.translation import propose_translation
 from clearhead.data.reading.pairs import read_pairs
