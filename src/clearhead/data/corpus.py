@@ -46,6 +46,7 @@ from clearhead.folder.files import (
     unwritable,
     write_bytes,
 )
+from clearhead.folder.manifest import Entry
 from clearhead.settings import DataConfig
 from clearhead.tokenizer import Tokenizer
 
