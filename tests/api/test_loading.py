@@ -143,7 +143,7 @@ def stale(tmp_path: Path) -> Path:
     folder = random_folder(tmp_path / "stale")
     export_model(folder)
     found = open_folder(folder)
-    tokenizers = read_tokenizers(folder, found.config)
+    tokenizers = read_tokenizers(found)
     write_random_weights(folder, found.config, tokenizers, seed=9)
     return folder
 

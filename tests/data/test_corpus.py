@@ -282,7 +282,7 @@ def forge(folder: Path, name: str, values: np.ndarray) -> None:
     """Replace a file of a corpus, with all hashes as if it had been written so."""
     (folder / name).write_bytes(values.tobytes())
     description = json.loads((folder / "corpus.json").read_text())
-    del description["fingerprint"]
+    del description["sha256"]
     content = {"size": values.nbytes, "sha256": hashlib.sha256(values.tobytes()).hexdigest()}
     description["files"][name] = content
     (folder / "corpus.json").write_text(json.dumps(sealed(description)))

@@ -47,8 +47,7 @@ GREEDY = SearchConfig(beam_size=1, max_length_offset=4)
 
 
 def random_sources(folder: Path, seed: int = 3, count: int = 6) -> list[list[int]]:
-    found = open_folder(folder)
-    vocabulary = len(read_tokenizers(folder, found.config)[0])
+    vocabulary = len(tokenizers(folder)[0])
     draw = np.random.default_rng(seed)
     return [draw.integers(3, vocabulary, draw.integers(1, 8)).tolist() for _ in range(count)]
 
@@ -403,7 +402,7 @@ def test_new_weights_settings_or_tokenizers_make_an_export_stale(tmp_path: Path)
 
 
 def tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
-    return read_tokenizers(folder, open_folder(folder).config)
+    return read_tokenizers(open_folder(folder))
 
 
 def flipped(data: bytes) -> bytes:

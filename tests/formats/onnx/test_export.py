@@ -203,7 +203,8 @@ def test_the_validation_data_are_compared_and_scored(tmp_path: Path) -> None:
     file.unlink()
     os.mkfifo(file)
     labels = Labels(LABELS)
-    assert _examples(open_folder(folder), read_inputs(folder, config), labels).kind == "random"
+    found = open_folder(folder)
+    assert _examples(found, read_inputs(found), labels).kind == "random"
 
 
 @pytest.mark.slow
