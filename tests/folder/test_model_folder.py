@@ -21,11 +21,10 @@ from clearhead.folder.model_folder import (
     WEIGHTS,
     open_folder,
     replace_files,
-    write_folder,
     written,
 )
 from clearhead.folder.tensors import read_tensors
-from clearhead.settings import RunConfig, config_from
+from clearhead.settings import config_from
 from model_folders import change_tree, replace_tensors, without_manifest, write_models
 from small_runs import small_run
 
@@ -332,16 +331,6 @@ def test_a_full_disk_is_reported_and_leaves_the_old_files_whole(tmp_path: Path) 
     assert {path.name for path in tmp_path.iterdir()} >= {"weights", "scores"}
     assert not (tmp_path / ".weights.unfinished").exists()
     assert not (tmp_path / ".scores.unfinished").exists()
-
-
-def test_no_file_behind_a_link_is_moved_into_a_model_folder(tmp_path: Path) -> None:
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "secret" / "key").write_text("precious")
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / ".unfinished").symlink_to(tmp_path / "secret")
-    with pytest.raises(ModelFolderError):
-        write_folder(tmp_path / "model", RunConfig(), {})
-    assert [path.name for path in (tmp_path / "secret").iterdir()] == ["key"]
 
 
 def test_a_folder_without_weights_says_how_to_go_on(tmp_path: Path) -> None:

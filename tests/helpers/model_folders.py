@@ -78,7 +78,7 @@ def change_tree(folder: Path, name: str, change: Callable[[Any], object]) -> Non
     """Change a JSON file and its entry in the manifest."""
     tree = json.loads((folder / name).read_bytes())
     change(tree)
-    replace_files(folder, {name: written(json_bytes(tree))})
+    replace_files(folder, {name: written(json.dumps(tree).encode())})
 
 
 def write_models(folder: Path) -> None:
