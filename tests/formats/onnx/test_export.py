@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import subprocess
@@ -41,7 +40,7 @@ from clearhead.settings import (
 from clearhead.tokenizer import NormalForm, Tokenizer, WordTokenizer, learn_tokenizer, words
 from clearhead.tokenizer.normal_form import FULL_WIDTH, INVISIBLE, SPACES, is_blank
 from fake_translator import run
-from model_folders import LABELS, normaliser, write_weights
+from model_folders import LABELS, change_tree, normaliser, write_weights
 from small_models import small_config
 
 TEXTS = [
@@ -83,7 +82,7 @@ def text_folder(
 
 
 def set_temperature(path: Path, temperature: float) -> None:
-    (path / "scores.json").write_text(json.dumps({"scores": {"temperature": temperature}}))
+    change_tree(path, "scores.json", lambda tree: tree["scores"].update(temperature=temperature))
 
 
 def export(folder: Path, *options: str) -> tuple[int, str, str]:
