@@ -17,7 +17,7 @@ SOURCE = Path(clearhead.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
-    *("terminal", "errors", "ranks", "sharding", "device", "settings", "tokenizer", "folder"),
+    *("terminal", "errors", "ranks", "sharding", "device", "settings", "folder", "tokenizer"),
     *("data", "model", "losses", "training", "decoding", "evaluation", "tasks", "inspect"),
     *("formats", "api", "__init__", "cli", "__main__"),
 )
