@@ -37,8 +37,9 @@ from clearhead.data.corpus import Corpus, build_corpus
 from clearhead.data.order import batch_order
 from clearhead.data.reading.parts import DataPart
 from clearhead.errors import ClearheadError
-from clearhead.settings import DataConfig, TokenizerConfig
-from clearhead.tokenizer import learn_tokenizer, load_tokenizer
+from clearhead.folder.model_folder import open_folder, write_folder
+from clearhead.settings import DataConfig, RunConfig, TokenizerConfig
+from clearhead.tokenizer import JOINT, learn_tokenizer, read_tokenizers
 
 WORDS = 20_000
 BLOCK = 10_000
@@ -66,7 +67,7 @@ def measure(sizes: list[int], folder: str | None, results: Results) -> None:
         work = Path(name)
         learned = (text for pair in random_pairs(LEARNED_FROM) for text in pair)
         config = TokenizerConfig(kind="bpe", max_vocabulary=VOCABULARY)
-        learn_tokenizer(learned, config).save(work, "bpe")
+        write_folder(work, RunConfig(), {JOINT: learn_tokenizer(learned, config)})
         for size in sizes:
             with (work / "train.tsv").open("w", encoding="utf-8") as file:
                 file.writelines(f"{source}\t{target}\n" for source, target in random_pairs(size))
@@ -99,7 +100,7 @@ def measure(sizes: list[int], folder: str | None, results: Results) -> None:
 
 def build(work: Path) -> dict[str, float]:
     """Build the corpus of `train.tsv`, read a batch, remove the corpus; return the figures."""
-    tokenizer = load_tokenizer(work, "bpe")
+    tokenizer = read_tokenizers(open_folder(work, trained=False))[0]
     part, corpus = DataPart("train", (str(work / "train.tsv"),)), work / "corpus"
     began, cpu_began = time.perf_counter(), time.process_time()
     built = build_corpus(corpus, part, (tokenizer, tokenizer), DataConfig())

@@ -59,7 +59,9 @@ def measure(options: argparse.Namespace, results: Results) -> None:
         )
     found = open_folder(options.folder)
     if found.is_checkpoint:
-        raise ConfigError("this is a checkpoint", where=found.weights, todo=f"use {found.path}")
+        raise ConfigError(
+            "this is a checkpoint", where=found.weights_path, todo=f"use {found.path}"
+        )
     config = found.config
     expected: list[str] = []
     bleus: dict[tuple[str, str], float] = {}

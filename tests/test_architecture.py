@@ -17,8 +17,8 @@ SOURCE = Path(clearhead.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
-    *("version", "terminal", "errors", "ranks", "sharding", "device", "settings", "tokenizer"),
-    *("folder", "data", "model", "losses", "training", "decoding", "evaluation", "tasks"),
+    *("version", "terminal", "errors", "ranks", "sharding", "device", "settings", "folder"),
+    *("tokenizer", "data", "model", "losses", "training", "decoding", "evaluation", "tasks"),
     *("inspect", "formats", "api", "__init__", "cli", "__main__"),
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""

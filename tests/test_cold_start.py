@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from clearhead.cli import COMMANDS
-from clearhead.folder.model_folder import JOINT_TOKENIZER, WEIGHTS, write_folder
+from clearhead.folder.model_folder import WEIGHTS, write_folder
 from clearhead.settings import RunConfig
-from clearhead.tokenizer import WordTokenizer
+from clearhead.tokenizer import JOINT, WordTokenizer
 
 COMPUTING = {
     *("torch", "numpy", "scipy", "sklearn", "jaxtyping", "safetensors", "ctranslate2"),
@@ -69,12 +69,13 @@ def packages(modules: set[str]) -> set[str]:
 
 def test_a_model_folder_is_read_without_what_computes(tmp_path: Path) -> None:
     words = WordTokenizer.learn(["a few words"])
-    write_folder(tmp_path, RunConfig(), {JOINT_TOKENIZER: words})
+    write_folder(tmp_path, RunConfig(), {JOINT: words})
     (tmp_path / WEIGHTS).touch()
     modules = loaded_by(
-        "from clearhead.folder.model_folder import open_folder, read_tokenizers\n"
+        "from clearhead.folder.model_folder import open_folder\n"
+        "from clearhead.tokenizer import read_tokenizers\n"
         f"found = open_folder({str(tmp_path)!r})\n"
-        "source, target = read_tokenizers(found.path, found.config)\n"
+        "source, target = read_tokenizers(found)\n"
         "assert source.encode_batch(['few words']) == target.encode_batch(['few words'])"
     )
     assert not modules & (COMPUTING | {"rich"})

@@ -36,7 +36,7 @@ from clearhead.settings import (
     SearchConfig,
 )
 from clearhead.sharding import whole
-from clearhead.training.checkpoints import Keeper, State
+from clearhead.training.checkpoints import STATE, Keeper, State
 from clearhead.training.step import Updater, make_optimizer
 from model_folders import write_models
 from several_processes import Exchanging, group_of_one
@@ -169,7 +169,7 @@ def test_the_state_of_a_run_comes_back_to_a_gpu_with_all_its_bits(tmp_path: Path
     assert state.step == 2
     again = Keeper(tmp_path / "again", 1, {})
     again.write_state(model, optimizer, state)
-    assert_same(final_state(config), read_tensors(again.state_path)[0])
+    assert_same(final_state(config), read_tensors(again.folder / STATE)[0])
     model(torch.tensor([[5, 6]], device=GPU), torch.tensor([[1]], device=GPU)).sum().backward()
     optimizer.step()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any, Literal, cast
 
 import torch
@@ -12,8 +13,8 @@ from clearhead.data.batches import Batch as OwnBatch
 from clearhead.data.batches import collate
 from clearhead.data.preparation import TranslationData
 from clearhead.device import set_up_torch
-from clearhead.folder.model_folder import WEIGHTS, write_folder
-from clearhead.folder.tensors import parameters_of, write_tensors
+from clearhead.folder.model_folder import WEIGHTS, open_folder, replace_files, write_folder
+from clearhead.folder.tensors import parameters_of, save_tensors
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import (
@@ -26,7 +27,7 @@ from clearhead.settings import (
     TrainingConfig,
 )
 from clearhead.tasks.translation import TranslationTask
-from clearhead.tokenizer import load_tokenizer
+from clearhead.tokenizer import JOINT, read_tokenizers
 from clearhead.training.step import Updater
 from clearhead.training.task import Loss
 
@@ -119,8 +120,9 @@ def save(job: Job) -> None:
     model = build(job, config)
     with torch.no_grad():
         model.output.bias[EOS] = NEVER
-    tokenizer = load_tokenizer(job.tokenizer.parent, job.tokenizer.name)
-    write_folder(job.folder, config, {"tokenizer": tokenizer})
-    write_tensors(job.folder / WEIGHTS, parameters_of(model), {})
+    tokenizer, _ = read_tokenizers(open_folder(job.tokenizer.parent, trained=False))
+    write_folder(job.folder, config, {JOINT: tokenizer})
+    weights = partial(save_tensors, tensors=parameters_of(model), facts={})
+    replace_files(job.folder, {WEIGHTS: weights})
     if job.kind.partition(" ")[0] != "torch":
         api.export_model(job.folder)

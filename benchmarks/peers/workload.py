@@ -154,12 +154,13 @@ def prepare_workload(config: RunConfig, folder: Path) -> Workload:
         DataError: a file is missing or damaged.
     """
     from clearhead.data.reading.pairs import read_pairs
-    from clearhead.tokenizer import learn_tokenizer
+    from clearhead.folder.model_folder import write_folder
+    from clearhead.tokenizer import JOINT, learn_tokenizer
 
     training = list(read_pairs(config.data.train))
     settings = dataclasses.replace(config.tokenizer, max_vocabulary=VOCABULARY)
     tokenizer = learn_tokenizer((text for pair in training for text in pair[:2]), settings)
-    tokenizer.save(folder, "tokenizer")
+    write_folder(folder, RunConfig(), {JOINT: tokenizer})
     tests = islice(read_pairs(config.data.test, "test"), SENTENCES)
     sentences = tokenizer.encode_batch([pair.source for pair in tests])
     workload = Workload(training_batches(tokenizer, training), sentences, len(tokenizer))
@@ -191,7 +192,9 @@ def write_random_workload(
 
     All sources, and all targets with EOS, have the same length, so that there is no padding.
     """
-    from clearhead.tokenizer import WordTokenizer
+    from clearhead.folder.model_folder import write_folder
+    from clearhead.settings import RunConfig
+    from clearhead.tokenizer import JOINT, WordTokenizer
 
     chance = np.random.default_rng(1)
 
@@ -204,5 +207,5 @@ def write_random_workload(
     workload.write(folder / "workload.npz")
     # The last id is the tokenizer's unknown word, the first three are special.
     words = [f"w{number}" for number in range(UNK, vocabulary - 1)]
-    WordTokenizer(words).save(folder, "tokenizer")
+    write_folder(folder, RunConfig(), {JOINT: WordTokenizer(words)})
     return workload

@@ -25,8 +25,7 @@ from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import MODEL, NAME
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError, ExportError, ModelFolderError
-from clearhead.folder.model_folder import read_model_folder, read_tokenizers
-from clearhead.folder.tensors import WEIGHTS
+from clearhead.folder.model_folder import WEIGHTS, open_folder
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import read_tokenizers
 from exported_models import assert_same, fast_engine, random_folder, write_random_weights
@@ -143,7 +142,7 @@ def stale(tmp_path: Path) -> Path:
     folder = random_folder(tmp_path / "stale")
     export_model(folder)
     found = open_folder(folder)
-    tokenizers = read_tokenizers(folder, found.config)
+    tokenizers = read_tokenizers(found)
     write_random_weights(folder, found.config, tokenizers, seed=9)
     return folder
 

@@ -10,6 +10,7 @@ import pytest
 from clearhead import api
 from clearhead.data.judging.text_style import TextStyles
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError
+from clearhead.folder.model_folder import open_folder
 from clearhead.settings import config_from
 from fake_translator import run
 from small_runs import small_run
@@ -87,7 +88,7 @@ def test_a_model_knows_the_characters_of_the_texts_of_the_model_that_it_starts_f
         api.train(config, observers=())
     characters = {}
     for config in (first, alone, own):
-        styles = TextStyles.load(Path(config.folder))
+        styles = TextStyles.of(open_folder(config.folder))
         assert styles is not None
         characters[config.folder] = set(styles.sides["source"].characters)
     assert characters[first.folder] == set(" 0123456789abcdefgh")

@@ -20,7 +20,7 @@ from clearhead.api.exporting import export_model
 from clearhead.data.judging.report import DataReport
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import DataError, ExportError, ModelFolderError, TrainingError
-from clearhead.folder.tensors import read_tensors, write_tensors
+from clearhead.folder.tensors import read_tensors
 from clearhead.settings import (
     DropoutConfig,
     EvaluationConfig,
@@ -569,16 +569,6 @@ def test_the_end_of_a_run_has_the_signatures_of_the_kept_scores(
         kept = json.loads((Path(config.folder) / "scores.json").read_text())
         assert ended.signatures == kept["signatures"]
         assert "version:" in ended.signatures["bleu"]
-
-
-def test_a_state_written_before_signatures_were_kept_can_be_gone_on_with(tmp_path: Path) -> None:
-    config = small_run(tmp_path)
-    api.train(config, observers=[Watcher(interrupt_at=4)])
-    path = Path(config.folder) / "training" / "state.safetensors"
-    tensors, fields = read_tensors(path)
-    del fields["best_signatures"]
-    write_tensors(path, tensors, fields)
-    assert api.train(config).finished
 
 
 def test_a_finished_run_reports_it(tmp_path: Path) -> None:

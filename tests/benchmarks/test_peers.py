@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from clearhead.data.reading.pairs import Pair
+from clearhead.folder.model_folder import open_folder
 from clearhead.settings import ModelConfig
-from clearhead.tokenizer import load_tokenizer
+from clearhead.tokenizer import read_tokenizers
 from scripts import ROOT
 
 sys.path.append(str(ROOT / "benchmarks"))
@@ -108,7 +109,8 @@ def test_a_random_workload_has_no_padding_and_a_tokenizer_of_its_size(
 ) -> None:
     workload.write_random_workload(tmp_path, VOCABULARY, length, batch_tokens)
     read = workload.Workload.read(tmp_path / "workload.npz")
-    assert read.vocabulary == len(load_tokenizer(tmp_path, "tokenizer")) == VOCABULARY
+    tokenizer, _ = read_tokenizers(open_folder(tmp_path, trained=False))
+    assert read.vocabulary == len(tokenizer) == VOCABULARY
     assert {len(sentence) for sentence in read.sentences} == {length}
     for batch in read.batches:
         assert batch.source.shape == batch.target_output.shape == (pairs, length)

@@ -23,6 +23,7 @@ from clearhead.cli.streams import DELAY_S, INTERVAL_S, Counter
 from clearhead.data.judging.text_style import TEXT_STYLE, TextStyle, TextStyles
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import DataError
+from clearhead.folder.model_folder import open_folder, write_folder
 from fake_translator import run
 from model_folders import (
     LABELS,
@@ -32,7 +33,6 @@ from model_folders import (
     TRUTH,
     labelled,
     probabilities,
-    without_manifest,
     write_models,
 )
 
@@ -70,7 +70,8 @@ def test_texts_that_look_different_are_warned_of_once_and_can_be_normalised(
     models: Path, tmp_path: Path
 ) -> None:
     trained = shutil.copytree(models / "texts", tmp_path / "model")
-    TextStyles({"text": TextStyle.of(["a b , c d ."])}).save(trained, TEXT_STYLE)
+    styles = TextStyles({"text": TextStyle.of(["a b , c d ."])})
+    write_folder(trained, open_folder(trained).config, {TEXT_STYLE: styles})
     prepared, ordinary = "a b , c .\n", "A b, c.\n"
     code, expected, err = run("classify", str(trained), stdin=prepared * 2)
     assert (code, err) == (0, "")
@@ -307,7 +308,7 @@ def test_a_warning_of_a_cut_text_has_its_line(models: Path) -> None:
 def test_a_text_unlike_the_training_text_is_warned_of(models: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(models / "texts", tmp_path / "texts")
     style = replace(TextStyle.of(["a b"]), characters=" abc", longest=2)
-    TextStyles({"text": style}).save(folder, TEXT_STYLE)
+    write_folder(folder, open_folder(folder).config, {TEXT_STYLE: TextStyles({"text": style})})
     code, _, err = run("classify", str(folder), stdin="a b\na ж\nb ж\na b c a\n")
     assert code == 0
     characters, long, more = err.splitlines()
@@ -349,9 +350,9 @@ def test_the_counter_names_texts_or_sequences(
 
 def test_columns_of_features_are_found_by_name(models: Path) -> None:
     """Columns may be in another order than in the training data if they have names."""
-    shutil.copytree(models / "features", "named")
-    named = without_manifest(Path("named"))
-    Normaliser(np.zeros(3), np.ones(3), names=("x", "y", "z")).save(named, "normaliser")
+    named = shutil.copytree(models / "features", "named")
+    normaliser = Normaliser(np.zeros(3), np.ones(3), names=("x", "y", "z"))
+    write_folder(Path(named), open_folder(named).config, {"normaliser": normaliser})
     frames = np.random.default_rng(2).normal(size=(4, 3))
     best = ranked(probabilities(models / "features", [frames])[0])
     for name, order in (("straight", (0, 1, 2)), ("turned", (2, 0, 1))):

@@ -20,7 +20,7 @@ from PIL import Image
 from clearhead import api
 from clearhead.cli import failures
 from clearhead.errors import DataError
-from clearhead.folder.model_folder import read_folder_config
+from clearhead.folder.model_folder import open_folder
 from clearhead.settings import RunConfig
 from fake_translator import Backwards, run
 from model_folders import (
@@ -265,7 +265,7 @@ def test_classifiers_are_compared_though_one_knows_more_labels(
     models: Path, tmp_path: Path
 ) -> None:
     wider = tmp_path / "wider"
-    config = read_folder_config(models / "rival")
+    config = open_folder(models / "rival").config
     torch.manual_seed(3)
     write_classifier(wider, config, labels=("maybe", *reversed(LABELS)))
     names = str(models / "texts"), str(wider)
@@ -300,7 +300,7 @@ def test_classifiers_with_other_examples_or_labels_are_rejected_before_anything_
     column: str,
     part: str,
 ) -> None:
-    config = read_folder_config(models / "texts")
+    config = open_folder(models / "texts").config
     config = replace(config, data=replace(config.data, label_column=column))
     write_classifier(tmp_path / "rival", config, labels)
     Path("test.csv").write_text("text,label,other\na b,yes,no\nc,perhaps,no\n")

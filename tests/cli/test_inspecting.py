@@ -18,7 +18,6 @@ from clearhead.api.exporting import export_model
 from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.formats.ctranslate2.engine import CTranslate2Engine
 from clearhead.inspect.faithfulness import measured_belief
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY
 from clearhead.inspect.subject import Subject

@@ -23,6 +23,7 @@ from clearhead.cli import streams
 from clearhead.cli.streams import Arriving, Counter, Line, blocks, with_prefixes
 from clearhead.data.reading.lines import read_stream
 from clearhead.errors import DataError, SearchError
+from clearhead.folder.model_folder import replace_files
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.training.display import displays
 from fake_translator import Backwards, run
@@ -721,11 +722,11 @@ def test_the_json_output_has_the_text_as_it_was_given(moses: str) -> None:
     assert json.loads(out)["source"] == ORDINARY.strip()
 
 
-def test_a_folder_of_an_earlier_version_has_no_style_and_cannot_normalise(
+def test_a_folder_without_the_style_of_its_training_text_cannot_normalise(
     moses: str, tmp_path: Path
 ) -> None:
     old = shutil.copytree(moses, tmp_path / "old")
-    (old / "text_style.json").unlink()
+    replace_files(old, {}, ["text_style.json"])
     code, _, err = run("translate", str(old), stdin=ORDINARY)
     assert (code, of_inputs(err)) == (0, "")
     assert run("translate", str(old), "--normalise", stdin=ORDINARY)[0] == 4

@@ -156,7 +156,7 @@ def test_a_model_is_found_by_its_name_in_the_home_folder(
     found = open_folder("~/models/texts")
     assert (found.path, found.is_checkpoint) == (tmp_path / "models" / "texts", False)
     found = open_folder("~/models/texts/training/checkpoints/best.safetensors")
-    assert (found.weights, found.is_checkpoint) == (checkpoint, True)
+    assert (found.weights_path, found.is_checkpoint) == (checkpoint, True)
 
 
 @both

@@ -30,7 +30,7 @@ from clearhead.data.normaliser import Normaliser
 from clearhead.data.reading.labelled import Labelled
 from clearhead.errors import ConfigError, DataError
 from clearhead.folder.files import write_json
-from clearhead.folder.model_folder import FORMAT, read_folder_config
+from clearhead.folder.model_folder import FORMAT, open_folder
 from clearhead.model.build import build_classifier
 from clearhead.model.inputs import SpelledEmbedding
 from clearhead.model.transformer import EncoderClassifier
@@ -276,7 +276,7 @@ def test_an_encoder_of_other_ngrams_is_not_begun_with(tmp_path: Path) -> None:
 
     run("first", [3, 4])
     run("same", [3, 4], start_from=str(tmp_path / "first"))
-    assert read_folder_config(tmp_path / "same").tokenizer.kind == "words"
+    assert open_folder(tmp_path / "same").config.tokenizer.kind == "words"
     with pytest.raises(ConfigError, match="brings its own model and vocabulary") as raised:
         run("other", [3, 5], start_from=str(tmp_path / "first"))
     assert raised.value.where == "model.character_ngrams"

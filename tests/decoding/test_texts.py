@@ -201,7 +201,7 @@ def test_there_is_one_warning_for_each_kind_in_a_call(fake: Translator) -> None:
 def test_a_folder_without_a_record_of_the_training_text_gives_no_warning(
     fake: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clearhead.data.judging.text_style.TextStyles.load", lambda folder: None)
+    monkeypatch.setattr("clearhead.data.judging.text_style.TextStyles.of", lambda folder: None)
     bare = Translator(fake.folder, (fake.source_tokenizer, fake.target_tokenizer), fake.engine)
     ((found,),) = bare.translate(["ж" * 200])
     assert kinds(found) == []

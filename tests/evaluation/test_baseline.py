@@ -17,7 +17,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
-from clearhead.data.labels import LABELS, Labels
+from clearhead.data.labels import Labels
 from clearhead.data.reading.labelled import Labelled
 from clearhead.evaluation import baseline
 from clearhead.evaluation.baseline import (
@@ -27,6 +27,7 @@ from clearhead.evaluation.baseline import (
     baseline_on_validation,
     fit_baseline,
 )
+from clearhead.folder.model_folder import open_folder
 from clearhead.settings import config_from
 from clearhead.training.events import Note
 from fake_translator import run
@@ -128,7 +129,7 @@ def test_it_is_fitted_anew_on_the_files_of_a_run(tmp_path: Path) -> None:
     config = text_run(tmp_path, training={"max_steps": 2, "validate_every": 2})
     train(config, observers=())
     folder = Path(config.folder)
-    labels = Labels.of(folder, LABELS)
+    labels = Labels.of(open_folder(folder))
     found = baseline_of_run(folder, config, labels)
     assert found is not None
     warm = list(labels.names).index("warm")
@@ -179,7 +180,7 @@ def test_without_scikit_learn_there_is_none(
     assert train(config, observers=[watcher]).finished
     assert not any("baseline" in e.text for e in watcher.events if isinstance(e, Note))
     assert baseline_on_files(config) is None
-    labels = Labels.of(Path(config.folder), LABELS)
+    labels = Labels.of(open_folder(config.folder))
     assert baseline_of_run(Path(config.folder), config, labels) is None
 
 
@@ -234,7 +235,7 @@ def test_the_commands_put_it_beside_the_model(
     found = json.loads(out)["systems"][config.folder]["linear_baseline"]
     assert code == 0
     rows = [line.rstrip("\n").split("\t") for line in lines[100:]]
-    labels = Labels.of(Path(config.folder), LABELS)
+    labels = Labels.of(open_folder(config.folder))
     linear = baseline_of_run(Path(config.folder), config, labels)
     assert linear is not None
     given = linear.probabilities([text for _, text in rows]).argmax(axis=1)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
 from mutations import VALUES, WORDS, mutated
@@ -138,18 +137,6 @@ def write_model_folders(folder: Path) -> None:
     write_models(folder)
     shutil.rmtree(folder / "rival")
 
-    for config in folder.glob("*/config.json"):
-        list_all(config.parent)
-
-
-def list_all(folder: Path) -> None:
-    """Let the manifest of a model folder have all its files."""
-    from clearhead.folder.manifest import MANIFEST, VERSION, entry_of, sealed
-
-    files = [path for path in folder.iterdir() if path.is_file() and path.name != MANIFEST]
-    entries = {path.name: entry_of(path)._asdict() for path in files}
-    (folder / MANIFEST).write_text(json.dumps(sealed({"version": VERSION, "files": entries})))
-
 
 def fit(manifest: Path, random: Random, left: str = "", **facts: Any) -> None:
     """In half of the cases, change a manifest so that it fits the files, as a stranger can.
@@ -168,7 +155,7 @@ def fit(manifest: Path, random: Random, left: str = "", **facts: Any) -> None:
         return
     with suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         tree = json.loads(manifest.read_bytes())
-        tree.pop("fingerprint", None)
+        tree.pop("sha256", None)
         if random.random() < 0.9:
             names = {path.name for path in manifest.parent.iterdir()} & tree["files"].keys()
             entries = {name: entry_of(manifest.parent / name) for name in names - {left}}
@@ -255,7 +242,6 @@ def write_exported(folder: Path) -> None:
     from exported_models import random_folder
 
     export_model(random_folder(folder / "model"), "ctranslate2")
-    list_all(folder / "model")
 
 
 def read_exported(folder: Path, random: Random) -> None:
@@ -277,20 +263,17 @@ def read_exported(folder: Path, random: Random) -> None:
     model.translate(["s1 s2"])
 
 
-@contextmanager
-def equal_hashes() -> Iterator[None]:
-    """All tokenizers have the same hash, as if a stranger had computed it again."""
-    from clearhead.tokenizer import JsonTokenizer, MarianTokenizer, SentencePieceTokenizer
-
-    with ExitStack() as patched:
-        for kind in (JsonTokenizer, MarianTokenizer, SentencePieceTokenizer):
-            patched.enter_context(patch.object(kind, "fingerprint", lambda self: "0"))
-        yield
-
-
 def write_tokenizers(folder: Path) -> None:
-    from clearhead.settings import TokenizerConfig
-    from clearhead.tokenizer import EOS, JsonTokenizer, MarianTokenizer, learn_tokenizer
+    from clearhead.folder.model_folder import write_folder
+    from clearhead.settings import RunConfig, TokenizerConfig
+    from clearhead.tokenizer import (
+        EOS,
+        JOINT,
+        JsonTokenizer,
+        MarianTokenizer,
+        Tokenizer,
+        learn_tokenizer,
+    )
     from clearhead.tokenizer.pretrained import Numbering
     from huggingface_models import LETTERS, bert_tokens
 
@@ -305,18 +288,23 @@ def write_tokenizers(folder: Path) -> None:
     model = pieces.__dict__["model"]
     for path in folder.iterdir():
         path.unlink()
-    with equal_hashes():
-        pieces.save(folder, "pieces")
-        unk_id = int(numbering.ours[unk])
-        JsonTokenizer(description, numbering, unk_id).save(folder, "json")
-        MarianTokenizer(model, names, marian, EOS + 1, "end").save(folder, "marian")
+    made: dict[str, Tokenizer] = {
+        "pieces": pieces,
+        "json": JsonTokenizer(description, numbering, int(numbering.ours[unk])),
+        "marian": MarianTokenizer(model, names, marian, EOS + 1, "end"),
+    }
+    for name, tokenizer in made.items():
+        write_folder(folder / name, RunConfig(), {JOINT: tokenizer})
 
 
 def read_tokenizer(folder: Path, random: Random) -> None:
-    from clearhead.tokenizer import load_tokenizer
+    from clearhead.folder.manifest import MANIFEST
+    from clearhead.folder.model_folder import open_folder
+    from clearhead.tokenizer import read_tokenizers
 
-    with equal_hashes():
-        tokenizer = load_tokenizer(folder, random.choice(("pieces", "json", "marian")))
+    path = folder / random.choice(("pieces", "json", "marian"))
+    fit(path / MANIFEST, random)
+    tokenizer, _ = read_tokenizers(open_folder(path, trained=False))
     ids = tokenizer.encode_batch(["the red ball", "", "\u00e9\ud800 \U0001f600 a" * 20])
     for row in (*ids, range(len(tokenizer))):
         tokenizer.decode(row)

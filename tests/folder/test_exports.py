@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import save_file
 
 from clearhead.errors import ExportError
 from clearhead.folder import exports
@@ -17,7 +18,7 @@ from clearhead.folder.exports import DESCRIPTION, origin_of, read_export, write_
 from clearhead.folder.manifest import sealed, unsealed
 from clearhead.folder.model_folder import ModelFolder, open_folder
 from exported_models import random_folder
-from model_folders import write_models
+from model_folders import change_tree, without_manifest, write_models
 
 
 def build(folder: Path) -> Mapping[str, Any]:
@@ -36,42 +37,34 @@ def test_the_description_has_the_format_the_files_and_what_the_format_adds(
     written = write_export(translator, "other", tmp_path / "out", build)
     tree = json.loads((tmp_path / "out" / DESCRIPTION).read_text())
     assert tree == written
-    del tree["fingerprint"]
+    del tree["sha256"]
     assert tree == read_export(tmp_path / "out", "other", translator)
     assert (tree["format"], tree["version"]) == ("other", exports.VERSION)
     entry = {"size": 7, "sha256": hashlib.sha256(b"weights").hexdigest()}
     assert (tree["files"], tree["quality"]) == ({"model.bin": entry}, 3)
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("fails", ["comparison", "safetensors"])
 def test_an_export_that_fails_leaves_the_previous_one(
-    translator: ModelFolder, tmp_path: Path
+    translator: ModelFolder, tmp_path: Path, fails: str, is_new: bool
 ) -> None:
-    write_export(translator, "other", tmp_path / "out", build)
+    output = tmp_path / "out"
+    if not is_new:
+        write_export(translator, "other", output, build)
 
     def fail(folder: Path) -> Mapping[str, Any]:
         (folder / "model.bin").write_text("other weights")
-        raise ExportError("it differs")
-
-    with pytest.raises(ExportError, match="it differs"):
-        write_export(translator, "other", tmp_path / "out", fail)
-    assert (tmp_path / "out" / "model.bin").read_text() == "weights"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
-
-
-def test_an_error_of_safetensors_while_it_writes_is_an_error_of_the_export(
-    translator: ModelFolder, tmp_path: Path
-) -> None:
-    from safetensors.torch import save_file
-
-    def fail(folder: Path) -> Mapping[str, Any]:
-        save_file({}, folder / "missing" / "weights.safetensors")
-        return {}
+        if fails == "safetensors":
+            save_file({}, folder / "missing" / "weights.safetensors")
+        raise ExportError("it differs", where=output, todo="nothing")
 
     with pytest.raises(ExportError) as caught:
-        write_export(translator, "other", tmp_path / "out", fail)
-    assert caught.value.where == str(tmp_path / "out")
+        write_export(translator, "other", output, fail)
+    assert caught.value.where == str(output)
     assert caught.value.todo
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert is_new or (output / "model.bin").read_text() == "weights"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"][: 2 - is_new]
 
 
 def test_an_export_of_another_format_or_version_is_rejected(
@@ -90,40 +83,41 @@ def change(path: Path, **entries: Any) -> None:
     path.write_text(json.dumps(sealed({**unsealed(json.loads(path.read_text())), **entries})))
 
 
-def test_settings_with_their_default_do_not_count(translator: ModelFolder) -> None:
-    """A later version may add settings; an export stays valid."""
-    defaults = dict(exports._changed_settings(type(translator.config)()))
-    assert defaults == {}
-    changed = dict(exports._changed_settings(translator.config))
-    assert {"model.d_model", "model.encoder_layers"} <= changed.keys()
-    assert not any(path.startswith("data.") for path in changed)
-
-
 CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
-    "labels": lambda tree: tree.update(labels=["a", "b", "c"]),
-    "scores": lambda tree: tree["scores"].update(temperature=2.0),
-    "tokenizer": lambda tree: tree.update(lower=True),
+    "labels.json": lambda tree: tree.update(labels=["a", "b", "c"]),
+    "scores.json": lambda tree: tree["scores"].update(temperature=2.0),
+    "tokenizer.json": lambda tree: tree.update(lower=True),
+    "normaliser.json": lambda tree: tree.update(mean=[1.0, 2.0, 3.0]),
+    "config.json": lambda tree: tree["config"]["data"].update(max_length=5),
 }
 
 
-@pytest.mark.parametrize("file", CHANGES)
-def test_a_classifier_has_labels_and_scores_too(tmp_path: Path, file: str) -> None:
+@pytest.mark.parametrize("with_manifest", [True, False])
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_origin_names_what_changed(tmp_path: Path, name: str, with_manifest: bool) -> None:
     write_models(tmp_path)
-    found = open_folder(tmp_path / "texts")
-    before, path = origin_of(found), found.path / f"{file}.json"
-    tree = json.loads(path.read_text())
-    CHANGES[file](tree)
-    path.write_text(json.dumps(tree))
+    folder = tmp_path / ("features" if name == "normaliser.json" else "texts")
+    write_export(open_folder(folder), "other", tmp_path / "out", build)
+    before = origin_of(open_folder(folder))
+    change_tree(folder, name, CHANGES[name])
+    if not with_manifest:
+        without_manifest(folder)
+    found = open_folder(folder)
     after = origin_of(found)
-    changed = {name for name in before if before[name] != after[name]}
-    assert changed == {"tokenizers" if file == "tokenizer" else file}
+    changed = "settings" if name == "config.json" else name
+    assert {each for each in before if before[each] != after[each]} == {changed}
+    with pytest.raises(ExportError) as caught:
+        read_export(tmp_path / "out", "other", found)
+    assert caught.value.where == str(tmp_path / "out")
+    assert changed in caught.value.what
 
 
-def test_the_normaliser_and_the_length_of_a_classifier_count(tmp_path: Path) -> None:
-    write_models(tmp_path)
-    found = open_folder(tmp_path / "features")
-    before = origin_of(found)
-    assert "normaliser" in before
-    data = dataclasses.replace(found.config.data, max_length=5)
-    other = dataclasses.replace(found, config=dataclasses.replace(found.config, data=data))
-    assert origin_of(other)["settings"] != before["settings"]
+def test_what_an_export_does_not_depend_on_does_not_count(translator: ModelFolder) -> None:
+    """Nor settings with their default: a later version may add settings."""
+    assert origin_of(translator).keys() == {"weights", "settings", "source.json", "target.json"}
+    search = dataclasses.replace(translator.config.search, beam_size=9)
+    other = dataclasses.replace(translator.config, search=search)
+    assert origin_of(dataclasses.replace(translator, config=other)) == origin_of(translator)
+    assert dict(exports._changed_settings(type(translator.config)())) == {}
+    changed = dict(exports._changed_settings(translator.config))
+    assert {"model.d_model", "model.encoder_layers"} <= changed.keys()

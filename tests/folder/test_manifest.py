@@ -6,46 +6,49 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clearhead.errors import ExportError, ModelFolderError
+from clearhead.errors import ClearheadError, ExportError, ModelFolderError
+from clearhead.folder.files import Write
 from clearhead.folder.manifest import (
     MANIFEST,
     Entry,
     check,
-    checked_entries,
     entries_in,
     entry_of,
+    read_manifest,
     replace_together,
     sealed,
 )
-from clearhead.folder.model_folder import replace_files
+from clearhead.folder.model_folder import read_entries, replace_files, written
 
-OLD = {"weights": b"old weights", "scores": b"old scores"}
-NEW = {"weights": b"new weights", "scores": b"new"}
+OLD = {"weights": b"old weights", "training/state": b"old state", "training/previous": b"older"}
+NEW = {"weights": b"new weights", "training/state": b"new", "training/previous": b"old state"}
+WRITERS: dict[str, Write | str] = {
+    **{"weights": written(NEW["weights"]), "training/state": written(NEW["training/state"])},
+    "training/previous": "training/state",  # the state that is being replaced
+}
 
 
 class Killed(BaseException):
     """Ends the process at once: nothing is cleaned up."""
 
 
-def replace(folder: Path, files: Mapping[str, bytes]) -> None:
-    writers = {name: methodcaller("write_bytes", content) for name, content in files.items()}
-    replace_files(folder, writers)
+def start(folder: Path) -> Path:
+    files = {**OLD, "labels": b"stay"}
+    replace_files(folder, {name: written(content) for name, content in files.items()})
+    return folder
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """The files as a reader finds them."""
-    checked_entries(folder)
-    return {path.name: path.read_bytes() for path in visible(folder) if path.name != MANIFEST}
-
-
-def visible(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if not path.name.startswith(".")]
+    """The files as a reader finds them, each of which is the one in the manifest."""
+    entries = read_entries(folder)
+    for name, entry in entries.items():
+        check(folder / name, entry)
+    return {name: (folder / name).read_bytes() for name in entries if name != "labels"}
 
 
 def killing(
@@ -75,50 +78,41 @@ def killing(
     return lambda: calls
 
 
-CALLS = ("replace", "fsync", "unlink", "chmod", "link")
-
-
-def test_a_kill_between_any_two_calls_leaves_one_set_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("names", "error"),
+    [
+        (("replace", "fsync", "unlink", "chmod", "link"), Killed()),
+        (("replace", "fsync"), OSError(28, "No space left on device")),
+    ],
+    ids=["kill", "full disk"],
+)
+def test_a_kill_or_an_error_between_any_two_calls_leaves_one_set_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], error: BaseException
 ) -> None:
-    replace(tmp_path / "start", OLD | {"labels": b"stay"})
+    start(tmp_path / "start")
     through = shutil.copytree(tmp_path / "start", tmp_path / "through")
     with monkeypatch.context() as patched:
-        counted = killing(patched, CALLS, 10**9, Killed())
-        replace(through, NEW)
+        counted = killing(patched, names, 10**9, error)
+        replace_files(through, WRITERS)
+    assert content(through) == NEW
     assert counted() > 10
     found = []
     for after in range(counted()):
-        folder = shutil.copytree(tmp_path / "start", tmp_path / f"killed-{after}")
+        folder = shutil.copytree(tmp_path / "start", tmp_path / f"after-{after}")
         with monkeypatch.context() as patched:
-            killing(patched, CALLS, after, Killed())
-            with pytest.raises(Killed):
-                replace(folder, NEW)
-        left = content(folder)
-        assert left.pop("labels") == b"stay"
-        found.append(left)
-        replace(folder, NEW)
-        assert content(folder) == NEW | {"labels": b"stay"}
-        assert sorted(path.name for path in folder.iterdir()) == [
-            *("labels", "manifest.json", "scores", "weights")
-        ]
+            killing(patched, names, after, error)
+            with pytest.raises((Killed, ModelFolderError)) as caught:
+                replace_files(folder, WRITERS)
+        assert isinstance(caught.value, Killed) or caught.value.todo
+        found.append(content(folder))
+        assert (folder / "labels").read_bytes() == b"stay"
+        replace_files(folder, {name: written(content) for name, content in NEW.items()})
+        assert content(folder) == NEW
+        left = [path.name for path in folder.rglob("*") if path.is_file()]
+        assert sorted(left) == ["labels", "manifest.json", "previous", "state", "weights"]
     assert OLD in found
     assert NEW in found
     assert all(each in (OLD, NEW) for each in found)
-
-
-def test_an_error_between_any_two_calls_is_reported_and_leaves_one_set_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace(tmp_path / "start", OLD)
-    for after in range(12):
-        folder = shutil.copytree(tmp_path / "start", tmp_path / f"full-{after}")
-        with monkeypatch.context() as patched:
-            killing(patched, ("replace", "fsync"), after, OSError(28, "No space left on device"))
-            with pytest.raises(ModelFolderError) as caught:
-                replace(folder, NEW)
-        assert caught.value.todo
-        assert content(folder) in (OLD, NEW)
 
 
 def test_the_first_set_is_there_or_there_is_none(
@@ -129,136 +123,89 @@ def test_the_first_set_is_there_or_there_is_none(
         with monkeypatch.context() as patched:
             killing(patched, ("replace", "fsync"), after, Killed())
             with pytest.raises(Killed):
-                replace(folder, NEW)
-        assert content(folder) in ({}, NEW)
+                replace_files(folder, {name: written(each) for name, each in OLD.items()})
+        assert content(folder) in ({}, OLD)
 
 
-@pytest.mark.parametrize("damage", [b"", b"old weightz", b"old weights "])
-def test_a_changed_file_is_found(tmp_path: Path, damage: bytes) -> None:
-    replace(tmp_path, OLD)
-    (tmp_path / "weights").write_bytes(damage)
+@pytest.mark.parametrize("damage", [None, b"", b"old weightz", b"old weights "])
+def test_a_file_that_is_missing_or_changed_is_found(tmp_path: Path, damage: bytes | None) -> None:
+    path = start(tmp_path) / "weights"
+    path.unlink()
+    if damage is not None:
+        path.write_bytes(damage)
     with pytest.raises(ModelFolderError) as caught:
-        checked_entries(tmp_path, unread=["scores"])
-    assert caught.value.where == str(tmp_path / "weights")
-    assert MANIFEST in str(caught.value.todo)
-    entries = checked_entries(tmp_path, unread=["weights"])
-    with pytest.raises(ModelFolderError):
-        check(tmp_path / "weights", entries["weights"])
+        content(tmp_path)
+    assert caught.value.where == str(path)
+    assert ("missing" in caught.value.what) == (damage is None)
+    assert damage is None or MANIFEST in str(caught.value.todo)
 
 
-def test_a_missing_file_is_the_matter_of_who_needs_it(tmp_path: Path) -> None:
-    replace(tmp_path, OLD)
-    (tmp_path / "weights").unlink()
-    entries = checked_entries(tmp_path)
-    with pytest.raises(ModelFolderError, match="missing"):
-        check(tmp_path / "weights", entries["weights"])
+def test_a_file_that_is_removed_is_not_listed(tmp_path: Path) -> None:
+    replace_files(start(tmp_path), {}, ["training/previous"])
+    assert content(tmp_path).keys() == {"weights", "training/state"}
+    assert not (tmp_path / "training/previous").exists()
+
+
+ENTRY = {"size": 1, "sha256": "0" * 64}
+NOT_BELOW = ("../a", "/a", "a/../b", "a//b", ".a", "a/.b", "")
 
 
 @pytest.mark.parametrize(
-    "tree",
+    "files",
     [
-        *({}, {"version": 2, "files": {}}, {"version": 1}, {"version": 1, "files": [1]}),
-        {"version": 1, "files": {}, "more": 1},
-        {"version": 1, "files": {"../a": {"size": 1, "sha256": "0" * 64}}},
-        {"version": 1, "files": {".a": {"size": 1, "sha256": "0" * 64}}},
-        {"version": 1, "files": {"a": {"size": "1", "sha256": "0" * 64}}},
-        {"version": 1, "files": {"a": {"size": 1, "sha256": "0" * 63}}},
-        {"version": 1, "files": {"a": 7}},
+        *(None, [1], {"a": 7}, {"a": {**ENTRY, "size": "1"}}, {"a": {**ENTRY, "size": -1}}),
+        *({"a": {**ENTRY, "size": True}}, {"a": {**ENTRY, "sha256": "0" * 63}}),
+        *({name: ENTRY} for name in NOT_BELOW),
     ],
 )
-def test_a_manifest_of_another_form_is_an_error(tmp_path: Path, tree: dict[str, Any]) -> None:
-    (tmp_path / MANIFEST).write_text(json.dumps(tree if "more" in tree else sealed(tree)))
+def test_a_manifest_of_another_form_is_an_error(tmp_path: Path, files: Any) -> None:
+    (tmp_path / MANIFEST).write_text(json.dumps(sealed({"files": files})))
     with pytest.raises(ModelFolderError) as caught:
-        checked_entries(tmp_path)
+        read_manifest(tmp_path)
     assert caught.value.where == str(tmp_path / MANIFEST)
 
 
-def test_a_reader_waits_for_no_writer_and_sees_one_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The files are replaced after a reader has read the manifest and before it reads them."""
-    replace(tmp_path, OLD)
-    compare = check
-    sets = [NEW]
-
-    def replaced(path: Path, entry: Entry) -> None:
-        if sets:
-            replace(tmp_path, sets.pop())
-        compare(path, entry)
-
-    monkeypatch.setattr("clearhead.folder.manifest.check", replaced)
-    assert content(tmp_path) == NEW
+def test_a_manifest_that_was_changed_is_an_error(tmp_path: Path) -> None:
+    path = start(tmp_path) / MANIFEST
+    path.write_text(path.read_text().replace('"size": 4', '"size": 5'))
+    with pytest.raises(ModelFolderError) as caught:
+        read_entries(tmp_path)
+    assert caught.value.where == str(path)
 
 
 def test_the_manifest_of_others_has_what_they_want(tmp_path: Path) -> None:
-    writers = {name: methodcaller("write_bytes", content) for name, content in NEW.items()}
-    replace_together(
-        tmp_path,
-        writers,
-        "other.json",
-        lambda new: {"files": {name: entry._asdict() for name, entry in new.items()}, "more": 1},
-    )
-    tree = json.loads((tmp_path / "other.json").read_text())
-    assert tree["more"] == 1
-    assert entries_in(tree) == {name: entry_of(tmp_path / name) for name in NEW}
+    def tree(new: Mapping[str, Entry]) -> dict[str, Any]:
+        return {"files": {name: entry._asdict() for name, entry in new.items()}, "more": 1}
 
-
-def test_an_error_has_the_kind_of_the_caller(tmp_path: Path) -> None:
+    replace_together(tmp_path, {"a": written(b"new")}, "other.json", tree)
+    found = json.loads((tmp_path / "other.json").read_text())
+    assert found["more"] == 1
+    assert entries_in(found) == {"a": entry_of(tmp_path / "a")}
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(ExportError):
         replace_together(
-            tmp_path / "file" / "inside",
-            {"a": methodcaller("write_bytes", b"")},
-            "other.json",
-            lambda new: {},
-            ExportError,
+            tmp_path / "file" / "inside", {"a": written(b"")}, "other.json", tree, ExportError
         )
 
 
-@pytest.mark.parametrize("name", ["a", "a.safetensors"])
-@pytest.mark.parametrize("kind", ["device", "pipe", "sparse"])
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder", "sparse"])
 def test_what_could_be_read_for_ever_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
+    def not_read(path: Path) -> Entry:
+        raise AssertionError(f"{path} is read")
+
     monkeypatch.setattr("clearhead.folder.manifest.entry_of", not_read)
-    path, size = tmp_path / name, 0
+    path = tmp_path / "a"
     if kind == "device":
         path.symlink_to("/dev/zero")
     elif kind == "pipe":
         os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
     else:
-        size = 2**40
         with path.open("wb") as file:
-            file.truncate(size)
-    entry = {"size": size, "sha256": "0" * 64}
-    tree = sealed({"version": 1, "files": {name: entry}})
-    (tmp_path / MANIFEST).write_text(json.dumps(tree))
-    with pytest.raises(ModelFolderError):
-        checked_entries(tmp_path)
-
-
-def not_read(path: Path) -> Entry:
-    raise AssertionError(f"{path} is read")
-
-
-@pytest.mark.parametrize("absent", [{}, {"absent": -(2**40)}])
-def test_many_sparse_files_are_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: dict[str, int]
-) -> None:
-    monkeypatch.setattr("clearhead.folder.manifest.entry_of", not_read)
-    sizes = {f"a{number}": 2**27 for number in range(100)} | absent
-    entries = {name: {"size": size, "sha256": "0" * 64} for name, size in sizes.items()}
-    (tmp_path / MANIFEST).write_text(json.dumps(sealed({"version": 1, "files": entries})))
-    for name in sizes.keys() - absent.keys():
-        with (tmp_path / name).open("wb") as file:
-            file.truncate(2**27)
-    with pytest.raises(ModelFolderError):
-        checked_entries(tmp_path)
-
-
-def test_a_manifest_does_not_list_itself(tmp_path: Path) -> None:
-    entry = {"size": 1, "sha256": "0" * 64}
-    tree = sealed({"version": 1, "files": {MANIFEST: entry}})
-    (tmp_path / MANIFEST).write_text(json.dumps(tree))
-    with pytest.raises(ModelFolderError, match="manifest"):
-        checked_entries(tmp_path)
+            file.truncate(2**40)
+    with pytest.raises(ClearheadError) as caught:
+        check(path, Entry(0, "0" * 64))
+    assert caught.value.where == str(path)

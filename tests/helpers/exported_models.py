@@ -13,11 +13,12 @@ from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import NAME, read_ctranslate2
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
-from clearhead.folder.model_folder import open_folder, tokenizer_files, write_folder
-from clearhead.folder.tensors import parameters_of, write_tensors
+from clearhead.folder.model_folder import open_folder, write_folder
+from clearhead.folder.tensors import parameters_of
 from clearhead.model.build import build_model
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TokenizerConfig
-from clearhead.tokenizer import EOS, Tokenizer, WordTokenizer, learn_tokenizer
+from clearhead.tokenizer import EOS, Tokenizer, WordTokenizer, learn_tokenizer, tokenizer_files
+from model_folders import replace_tensors
 from small_models import small_config
 
 SOURCE_WORDS = [f"s{n}" for n in range(9)]
@@ -59,7 +60,7 @@ def random_folder(
         search=SearchConfig(max_length_offset=5) if search is None else search,
         **({} if model.positions.kind != "learned" else {"data": short_data(model)}),
     )
-    write_folder(path, config, tokenizer_files(*tokenizers, config))
+    write_folder(path, config, tokenizer_files(*tokenizers, joint))
     write_random_weights(path, config, tokenizers, seed, scale, ends)
     return path
 
@@ -86,7 +87,7 @@ def write_random_weights(
     if ends:
         with torch.no_grad():
             model.output.bias[EOS] += ends
-    write_tensors(path / "weights.safetensors", parameters_of(model), {})
+    replace_tensors(path, "weights.safetensors", parameters_of(model), {})
 
 
 def torch_engine(folder: Path) -> TorchEngine:

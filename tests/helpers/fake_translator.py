@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
@@ -38,6 +38,7 @@ class Backwards:
     target_tokenizer: Words = field(default_factory=Words)
     mend: Callable[[str], str] = lambda text: text
     path: Path = Path("nowhere")
+    content: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def search(self) -> SearchConfig:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,19 @@ from torch import nn
 from clearhead import api
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
-from clearhead.folder.files import Saveable, write_json
+from clearhead.folder.files import json_bytes
 from clearhead.folder.manifest import MANIFEST
-from clearhead.folder.model_folder import tokenizer_files, write_folder
-from clearhead.folder.tensors import parameters_of, write_tensors
+from clearhead.folder.model_folder import (
+    SCORES,
+    WEIGHTS,
+    ModelFolder,
+    Stored,
+    open_folder,
+    replace_files,
+    write_folder,
+    written,
+)
+from clearhead.folder.tensors import parameters_of, save_tensors
 from clearhead.model.build import build_classifier, build_model
 from clearhead.settings import (
     ClassifierConfig,
@@ -25,7 +37,7 @@ from clearhead.settings import (
     SearchConfig,
     TokenizerConfig,
 )
-from clearhead.tokenizer import WordTokenizer
+from clearhead.tokenizer import Tokenizer, WordTokenizer, read_tokenizers, tokenizer_files
 from small_models import small_config
 
 MODEL = small_config(encoder_layers=1, decoder_layers=1)
@@ -36,9 +48,37 @@ LONGEST = 8  # tokens or frames that a classifier reads
 
 
 def without_manifest(folder: Path) -> Path:
-    """The folder, whose files may be changed now; like one of an early version."""
-    (folder / MANIFEST).unlink()
+    """The folder, whose files may be changed now: nothing is compared."""
+    (folder / MANIFEST).unlink(missing_ok=True)
     return folder
+
+
+def folder_with(
+    path: Path, parts: Mapping[str, Stored], config: RunConfig | None = None
+) -> ModelFolder:
+    """A model folder without weights, written and opened."""
+    write_folder(path, config or RunConfig(), parts)
+    return open_folder(path, trained=False)
+
+
+def reread(tokenizer: Tokenizer, path: Path) -> Tokenizer:
+    """A tokenizer, written into a classifier's folder and read again."""
+    config = RunConfig(task="classification")
+    return read_tokenizers(folder_with(path, {"tokenizer": tokenizer}, config))[0]
+
+
+def replace_tensors(
+    folder: Path, name: str, tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any]
+) -> None:
+    """Replace a file of tensors and its entry in the manifest."""
+    replace_files(folder, {name: partial(save_tensors, tensors=tensors, facts=facts)})
+
+
+def change_tree(folder: Path, name: str, change: Callable[[Any], object]) -> None:
+    """Change a JSON file and its entry in the manifest."""
+    tree = json.loads((folder / name).read_bytes())
+    change(tree)
+    replace_files(folder, {name: written(json.dumps(tree).encode())})
 
 
 def write_models(folder: Path) -> None:
@@ -46,7 +86,7 @@ def write_models(folder: Path) -> None:
     torch.manual_seed(2)
     words = TokenizerConfig(kind="words", joint=True)
     config = RunConfig(model=MODEL, tokenizer=words, search=SEARCH)
-    write_folder(folder / "translator", config, tokenizer_files(WORDS, WORDS, config))
+    write_folder(folder / "translator", config, tokenizer_files(WORDS, WORDS, joint=True))
     write_weights(folder / "translator", build_model(MODEL, len(WORDS), len(WORDS)))
     config = replace(config, task="classification", data=DataConfig(max_length=LONGEST))
     write_classifier(folder / "texts", config)
@@ -60,7 +100,7 @@ SEVERAL = ClassifierConfig(multi_label=True)
 
 def write_classifier(folder: Path, config: RunConfig, labels: tuple[str, ...] = LABELS) -> None:
     features = config.input == "features"
-    part: dict[str, Saveable] = {"normaliser": normaliser()} if features else {"tokenizer": WORDS}
+    part: dict[str, Stored] = {"normaliser": normaliser()} if features else {"tokenizer": WORDS}
     write_folder(folder, config, {**part, "labels": Labels(labels)})
     width = 3 if features else len(WORDS)
     model = build_classifier(MODEL, config.classifier, width, len(labels), features=features)
@@ -70,8 +110,9 @@ def write_classifier(folder: Path, config: RunConfig, labels: tuple[str, ...] = 
 def write_weights(folder: Path, model: nn.Module) -> None:
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
-    write_tensors(folder / "weights.safetensors", parameters_of(model), {})
-    write_json(folder / "scores.json", {"scores": {"temperature": 1.0}})
+    weights = partial(save_tensors, tensors=parameters_of(model), facts={})
+    scores = json_bytes({"scores": {"temperature": 1.0}})
+    replace_files(folder, {WEIGHTS: weights, SCORES: written(scores)})
 
 
 def normaliser() -> Normaliser:

@@ -14,9 +14,11 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from clearhead.errors import ModelFolderError
-from clearhead.tokenizer import JsonTokenizer, load_tokenizer
+from clearhead.folder.model_folder import open_folder
+from clearhead.tokenizer import JsonTokenizer, read_tokenizers
 from clearhead.tokenizer.pretrained import Numbering
 from huggingface_models import TOKENS
+from model_folders import change_tree, reread
 
 Tree = dict[str, Any]
 
@@ -40,8 +42,7 @@ def arguments(tree: Tree, size: int = 400) -> tuple[Tree, Numbering, int]:
 
 @pytest.mark.parametrize("kind", TOKENS)
 def test_the_tokenizers_of_the_families_are_read(kind: str, tmp_path: Path) -> None:
-    JsonTokenizer(*arguments(json.loads(described(kind)))).save(tmp_path, "t")
-    read = load_tokenizer(tmp_path, "t")
+    read = reread(JsonTokenizer(*arguments(json.loads(described(kind)))), tmp_path)
     assert isinstance(read, JsonTokenizer)
     theirs = tokenizers.Tokenizer.from_str(described(kind)).encode("the red ball")
     assert read.numbering.theirs[read.encode("the red ball")].tolist() == theirs.ids
@@ -132,13 +133,11 @@ HOSTILE: dict[str, Callable[[Tree], None]] = {
 @pytest.mark.parametrize("kind", ["Bert", "Roberta"])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_description_is_refused(kind: str, name: str, tmp_path: Path) -> None:
-    JsonTokenizer(*arguments(json.loads(described(kind)))).save(tmp_path, "t")
-    saved = json.loads((tmp_path / "t.json").read_text())
-    HOSTILE[name](saved["description"])
-    (tmp_path / "t.json").write_text(json.dumps(saved))
+    reread(JsonTokenizer(*arguments(json.loads(described(kind)))), tmp_path)
+    change_tree(tmp_path, "tokenizer.json", lambda tree: HOSTILE[name](tree["description"]))
     with pytest.raises(ModelFolderError) as caught:
-        load_tokenizer(tmp_path, "t")
-    assert "its hash" not in str(caught.value.why)
+        read_tokenizers(open_folder(tmp_path, trained=False))
+    assert caught.value.where in (None, str(tmp_path / "tokenizer.json"))
 
 
 def test_a_panic_of_the_library_is_an_error_of_the_model(

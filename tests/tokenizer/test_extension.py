@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from clearhead import api
 from clearhead.errors import ConfigError, TrainingError
-from clearhead.folder.model_folder import read_folder_config
+from clearhead.folder.model_folder import open_folder
 from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig, TokenizerConfig, config_from
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 from clearhead.tokenizer.extension import extended
 from clearhead.training.events import Note
+from model_folders import reread
 from small_runs import Watcher, small_run
 
 TEXTS = ["the cat sees a dog", "a dog is on its way home", "Ein Hund, zwei Katzen"] * 3
@@ -48,10 +49,7 @@ def test_new_words_are_one_token_and_known_words_are_not_added(
     )
     # The unknown token is one token of the old vocabulary, wherever it is now.
     assert rows[new.unk_id] == [old.unk_id]
-    new.save(tmp_path, "tokenizer")
-    from clearhead.tokenizer import load_tokenizer
-
-    assert load_tokenizer(tmp_path, "tokenizer").encode("a covid dog") == new.encode("a covid dog")
+    assert reread(new, tmp_path).encode("a covid dog") == new.encode("a covid dog")
 
 
 OLD = learned("bpe")
@@ -93,7 +91,7 @@ def test_a_run_starts_with_the_mean_vectors_and_translates_with_the_new_words(
     third = dataclasses.replace(begun(run, tokenizer={"new_words": []}), folder=str(tmp_path / "3"))
     for _ in range(2):
         assert api.train(third, observers=()).finished
-    assert read_folder_config(tmp_path / "3").tokenizer.new_words == ("abcd", "hgfe")
+    assert open_folder(tmp_path / "3").config.tokenizer.new_words == ("abcd", "hgfe")
     model = api.load_translator(run.folder)
     assert len(model.source_tokenizer.encode("abcd")) == 1
     assert isinstance(model.translate(["abcd 1"])[0], str | object)

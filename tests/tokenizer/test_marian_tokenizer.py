@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from functools import cache
@@ -17,11 +16,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clearhead.errors import ModelFolderError
+from clearhead.folder.model_folder import open_folder
 from clearhead.formats.huggingface.translators import tokenizers_of
-from clearhead.tokenizer import BOS, EOS, PAD, load_tokenizer
+from clearhead.tokenizer import BOS, EOS, PAD, read_tokenizers
 from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.pretrained import Numbering
 from marian_models import TAGS, write_tokenizer
+from model_folders import change_tree, reread
 
 transformers = pytest.importorskip("transformers")
 
@@ -103,9 +104,8 @@ def test_a_batch_is_its_texts(kind: int, batch: list[str]) -> None:
 @pytest.mark.parametrize("kind", range(len(KINDS)))
 def test_a_saved_tokenizer_is_the_same(kind: int, tmp_path: Path) -> None:
     for tokenizer in both(kind)[1]:
-        tokenizer.save(tmp_path, "source")
-        again = load_tokenizer(tmp_path, "source")
-        assert again.fingerprint() == tokenizer.fingerprint()
+        again = reread(tokenizer, tmp_path)
+        assert again.files("t") == tokenizer.files("t")
         assert again.encode("the cat") == tokenizer.encode("the cat")
         assert len(again) == len(tokenizer)
         assert again.pieces([PAD, BOS, EOS]) == ["<pad>", "<s>", "</s>"]
@@ -131,13 +131,15 @@ def test_a_name_that_is_not_a_text_is_found_when_the_folder_is_loaded(
     name: Any, tmp_path: Path
 ) -> None:
     _, (ours, _) = both(0)
-    ours.save(tmp_path, "source")
-    tree = json.loads((tmp_path / "source.json").read_text())
-    tree["vocabulary"][-1] = name
-    (tmp_path / "source.json").write_text(json.dumps(tree))
+    reread(ours, tmp_path)
+
+    def change(tree: Any) -> None:
+        tree["vocabulary"][-1] = name
+
+    change_tree(tmp_path, "tokenizer.json", change)
     with pytest.raises(ModelFolderError) as caught:
-        load_tokenizer(tmp_path, "source")
-    assert "hash" not in str(caught.value.why)
+        read_tokenizers(open_folder(tmp_path, trained=False))
+    assert caught.value.where == str(tmp_path / "tokenizer.json")
 
 
 def test_rules_that_write_no_text_are_an_error_of_the_model(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clearhead.errors import ConfigError, DataError, ModelFolderError
-from clearhead.settings import TokenizerConfig, config_from
+from clearhead.settings import RunConfig, TokenizerConfig, config_from
 from clearhead.tokenizer import (
     BOS,
     EOS,
@@ -29,8 +29,9 @@ from clearhead.tokenizer import (
     Tokenizer,
     WordTokenizer,
     learn_tokenizer,
-    load_tokenizer,
+    read_tokenizers,
 )
+from model_folders import folder_with, reread
 
 SENTENCES = (
     *("the cat is black", "the dog is black", "the cats are here", "hello world", "i love you"),
@@ -140,8 +141,9 @@ def test_punctuation_is_split_from_words_if_configured(text: str, words: str) ->
 
 def test_punctuation_is_split_from_whole_words_alone() -> None:
     tree = {"task": "classification", "tokenizer": {"split_punctuation": True}}
-    with pytest.raises(ConfigError, match="split_punctuation is for whole words"):
+    with pytest.raises(ConfigError) as raised:
         config_from(tree)
+    assert raised.value.setting == "tokenizer.split_punctuation"
 
 
 @given(any_text)
@@ -212,13 +214,13 @@ def test_the_vocabulary_is_as_large_as_small_data_allow(kind: str) -> None:
     assert 260 < len(tokenizer) < 8000
     assert len(learned(kind)) <= 340
     vast = replace(config, max_vocabulary=10**12)
-    assert learn_tokenizer(SENTENCES, vast).fingerprint() == tokenizer.fingerprint()
+    assert learn_tokenizer(SENTENCES, vast).files("t") == tokenizer.files("t")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_vocabulary_too_small_for_the_characters_says_what_it_needs(kind: str) -> None:
     config = TokenizerConfig(kind="bpe" if kind == "bpe" else "unigram", max_vocabulary=10)
-    with pytest.raises(ConfigError, match="max_vocabulary = 10 is too small") as raised:
+    with pytest.raises(ConfigError) as raised:
         learn_tokenizer(SENTENCES, config)
     needed = int("".join(filter(str.isdigit, str(raised.value.todo))))
     assert len(learn_tokenizer(SENTENCES, replace(config, max_vocabulary=needed))) <= needed
@@ -261,7 +263,7 @@ def test_spaces_come_back_however_rare_they_were_in_learning() -> None:
 def test_learning_twice_gives_the_same_model(kind: str) -> None:
     config = TokenizerConfig(kind="bpe" if kind == "bpe" else "unigram", max_vocabulary=340)
     again = learn_tokenizer(iter(SENTENCES), config)
-    assert again.fingerprint() == learned(kind).fingerprint()
+    assert again.files("t") == learned(kind).files("t")
 
 
 # Sampling
@@ -279,11 +281,12 @@ def test_a_draw_is_a_function_of_texts_and_seed_alone(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_draw_is_the_same_in_another_process(kind: str, tmp_path: Path) -> None:
     tokenizer = learned(kind, sampling=0.3)
-    tokenizer.save(tmp_path, "t")
+    reread(tokenizer, tmp_path)
     program = (
-        "import json, sys; from pathlib import Path\n"
-        "from clearhead.tokenizer import load_tokenizer\n"
-        "tokenizer = load_tokenizer(Path(sys.argv[1]), 't')\n"
+        "import json, sys\n"
+        "from clearhead.folder.model_folder import open_folder\n"
+        "from clearhead.tokenizer import read_tokenizers\n"
+        "tokenizer, _ = read_tokenizers(open_folder(sys.argv[1], trained=False))\n"
         "print(json.dumps(tokenizer.sample_batch(json.loads(sys.argv[2]), seed=7)))"
     )
     command = [sys.executable, "-c", program, str(tmp_path), json.dumps(SENTENCES)]
@@ -401,89 +404,46 @@ def test_forgetting_what_was_worked_out_changes_no_draw(
     ids=["words", "words lowered", "words split", "bpe lowered", "unigram sampled"],
 )
 def test_a_saved_tokenizer_is_read_back_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    tokenizer.save(tmp_path, "source")
-    loaded = load_tokenizer(tmp_path, "source")
+    loaded = reread(tokenizer, tmp_path)
     text = "The CAT is <unk> black, 漢"
-    assert loaded.fingerprint() == tokenizer.fingerprint()
+    assert loaded.files("t") == tokenizer.files("t")
     assert loaded.encode(text) == tokenizer.encode(text)
     assert loaded.sampling == tokenizer.sampling
     assert loaded.sample_batch([text], 3) == tokenizer.sample_batch([text], 3)
     assert (len(loaded), loaded.unk_id) == (len(tokenizer), tokenizer.unk_id)
-    assert not [path for path in tmp_path.iterdir() if "partial" in path.name]
 
 
-def test_other_programs_can_read_the_model_file(tmp_path: Path) -> None:
-    learned("bpe").save(tmp_path, "source")
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "source.model"))
+def test_other_programs_can_read_the_model_file() -> None:
+    model = learned("bpe").files("source")["source.model"]
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     assert processor.encode(SENTENCES[0]) == learned("bpe").encode(SENTENCES[0])
 
 
-def test_the_fingerprint_follows_what_encoding_depends_on() -> None:
-    assert learned("bpe").fingerprint() != learned("unigram").fingerprint()
-    assert words_of().fingerprint() != words_of(lower=True).fingerprint()
-    split = WordTokenizer(words_of().words, split_punctuation=True)
-    assert words_of().fingerprint() != split.fingerprint()
-    model = learned("bpe").model
-    lowered = SentencePieceTokenizer(model, kind="bpe", form=NormalForm(lower=True))
-    sampled = SentencePieceTokenizer(model, kind="bpe", sampling=0.1)
-    assert lowered.fingerprint() != learned("bpe").fingerprint() == sampled.fingerprint()
-
-
-def change_json(path: Path, **changes: object) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+def damaged(kind: str) -> Iterator[dict[str, bytes]]:
+    """The files of a tokenizer with damage, as they would be in a folder without a manifest."""
+    tokenizer: Tokenizer = words_of() if kind == "words" else learned(kind)
+    files = tokenizer.files("tokenizer")
+    description = files["tokenizer.json"]
+    tree = json.loads(description)
+    for content in (description[:-20], b"\xff\xfe", b"[]", b"{}"):
+        yield {**files, "tokenizer.json": content}
+    changes = {"kind": "runes", **({"words": 5} if kind == "words" else {"sampling": "much"})}
+    for name, value in changes.items():
+        yield {**files, "tokenizer.json": json.dumps({**tree, name: value}).encode()}
+    if kind != "words":
+        model = files["tokenizer.model"]
+        # The last: pieces that are not UTF-8.
+        for content in (model[:-100], b"", model.replace(b"th", b"\xff\xff")):
+            yield {**files, "tokenizer.model": content}
 
 
 @pytest.mark.parametrize("kind", ["words", *KINDS])
 def test_missing_or_damaged_files_are_rejected(kind: str, tmp_path: Path) -> None:
-    described, model = tmp_path / "t.json", tmp_path / "t.model"
-
-    def refused(match: str) -> None:
-        with pytest.raises(ModelFolderError, match=match):
-            load_tokenizer(tmp_path, "t")
-        tokenizer.save(tmp_path, "t")
-        load_tokenizer(tmp_path, "t")
-
-    tokenizer: Tokenizer = words_of() if kind == "words" else learned(kind)
-    refused("missing")
-    described.write_bytes(described.read_bytes()[:-20])
-    refused("damaged")
-    described.write_bytes(b"\xff\xfe")
-    refused("damaged")
-    described.write_text("[]")
-    refused("damaged")
-    change_json(described, version=99)
-    refused("format 99")
-    change_json(described, lower=not tokenizer.form.lower)
-    refused("damaged")
-    change_json(described, kind="runes")
-    refused("damaged")
-    if kind == "words":
-        change_json(described, words=["other"])
-        refused("damaged")
-    else:
-        model.write_bytes(model.read_bytes()[:-100])
-        refused("damaged")
-        model.write_bytes(b"")
-        refused("damaged")
-        model.unlink()
-        refused("missing")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_piece_that_is_not_utf8_is_found_when_the_model_is_loaded(
-    kind: str, tmp_path: Path
-) -> None:
-    tokenizer = learned(kind)
-    damaged = tokenizer.model.replace(b"th", b"\xff\xff")
-    assert damaged != tokenizer.model
-    tokenizer.model, original = damaged, tokenizer.model
-    try:
-        tokenizer.save(tmp_path, "t")  # with a hash that fits
-    finally:
-        tokenizer.model = original
-    with pytest.raises(ModelFolderError) as caught:
-        load_tokenizer(tmp_path, "t")
-    assert "hash" not in str(caught.value.why)
+    folder = folder_with(tmp_path, {}, RunConfig(task="classification"))
+    for content in ({}, *damaged(kind)):
+        with pytest.raises(ModelFolderError) as caught:
+            read_tokenizers(replace(folder, content=content))
+        assert Path(str(caught.value.where)).stem == "tokenizer"
 
 
 def test_tokenizers_and_reading_data_do_without_torch() -> None:

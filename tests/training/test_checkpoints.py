@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
+import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,13 @@ import torch
 
 from clearhead import api
 from clearhead.errors import ModelFolderError, UnreadableError
-from clearhead.folder.tensors import read_digest, read_tensors, write_tensors
+from clearhead.folder.manifest import check
+from clearhead.folder.model_folder import read_entries
+from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig
-from clearhead.training.checkpoints import Keeper, State
+from clearhead.training.checkpoints import PREVIOUS_STATE, STATE, Keeper, State
 from clearhead.training.events import Event, Note, RunStarted, Validated
+from model_folders import replace_tensors
 from small_runs import (
     StopsAtReport,
     Watcher,
@@ -30,8 +35,6 @@ from small_runs import (
 )
 
 pytestmark = pytest.mark.slow
-
-STATE, PREVIOUS = "training/state.safetensors", "training/state.previous.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -69,34 +72,75 @@ def notes(watcher: Watcher) -> list[str]:
     return [event.text for event in watcher.events if isinstance(event, Note)]
 
 
+def steps_of(run: RunConfig) -> list[int]:
+    """The steps of the state and the state before, if they are the files of the manifest."""
+    found, entries = [], read_entries(Path(run.folder))
+    for name in (STATE, PREVIOUS_STATE):
+        with suppress(ModelFolderError):
+            found.append(read_tensors(Path(run.folder, name), entries.get(name))[1]["step"])
+    return found
+
+
 @pytest.mark.parametrize("damage", ["flipped", "cut off", "missing"])
 def test_a_damaged_state_falls_back_to_the_one_before(
     run: RunConfig, whole: dict[str, torch.Tensor], damage: str
 ) -> None:
     path, watcher = Path(run.folder, STATE), Watcher()
-    before = read_tensors(Path(run.folder, PREVIOUS))[1]["step"]
-    assert 0 < before <= read_tensors(path)[1]["step"]
+    last, before = steps_of(run)
+    assert 0 < before <= last
     if damage == "flipped":
         flip(path, -9)
     elif damage == "cut off":
         path.write_bytes(path.read_bytes()[:-100])
     else:
         path.unlink()
-    assert api.train(run, observers=[watcher]).finished
+    # It never replaces the good one.
+    with pytest.raises(ZeroDivisionError):
+        api.train(run, observers=[watcher, Breaks()])
+    assert steps_of(run) == [before]
     told = [note for note in notes(watcher) if str(path) in note]
     assert len(told) == 1
     assert f"step {before}" in told[0]
+    assert api.train(run).finished
     assert_same(final_state(run), whole)
+    assert not Path(run.folder, PREVIOUS_STATE).exists()
 
 
-def test_the_damaged_state_never_replaces_the_good_one(run: RunConfig) -> None:
-    path, previous = Path(run.folder, STATE), Path(run.folder, PREVIOUS)
-    good = read_tensors(previous)[1]["step"]
+@pytest.mark.parametrize("after", range(6))
+def test_the_state_and_the_state_before_change_together(
+    run: RunConfig, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """The run is killed at one of the renames with which it writes its next state."""
+    before, replace, left = steps_of(run), os.replace, [after]
+
+    def killed(source: Any, target: Any) -> None:
+        if "state" in Path(source).name or "state" in Path(target).name:
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+        replace(source, target)
+
+    longer = dataclasses.replace(run, training=dataclasses.replace(run.training, max_steps=16))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        with suppress(KeyboardInterrupt):
+            assert not api.train(longer, observers=[Watcher(interrupt_at=12)]).finished
+    assert left[0] < 0
+    entries = read_entries(Path(run.folder))
+    for name in (STATE, PREVIOUS_STATE):
+        check(Path(run.folder, name), entries[name])
+    now = steps_of(run)
+    assert now == before or now[1] == before[0]
+
+
+@pytest.mark.parametrize("name", ["best", "step-00000004"])
+def test_a_damaged_checkpoint_is_found_through_the_manifest(run: RunConfig, name: str) -> None:
+    path = Path(run.folder, "training", "checkpoints", f"{name}.safetensors")
+    assert api.load_translator(path).translate(["a"])
     flip(path, -9)
-    with pytest.raises(ZeroDivisionError):
-        api.train(run, observers=[Breaks()])
-    found = [read_tensors(each)[1]["step"] for each in (path, previous) if each.exists()]
-    assert good in found
+    with pytest.raises(ModelFolderError) as caught:
+        api.load_translator(path)
+    assert caught.value.where == str(path)
 
 
 @pytest.mark.parametrize("name", [STATE, "weights.safetensors"])
@@ -131,28 +175,21 @@ def test_a_file_that_the_system_cannot_read_is_not_replaced(
 
 
 def test_two_damaged_states_are_an_error(run: RunConfig) -> None:
-    for name in (STATE, PREVIOUS):
+    for name in (STATE, PREVIOUS_STATE):
         flip(Path(run.folder, name), -9)
     with pytest.raises(ModelFolderError) as caught:
         api.train(run)
     assert caught.value.where == str(Path(run.folder, STATE))
 
 
-def test_the_state_before_is_removed_at_the_end(run: RunConfig) -> None:
-    assert Path(run.folder, PREVIOUS).exists()
-    assert api.train(run).finished
-    assert not Path(run.folder, PREVIOUS).exists()
-
-
 def altered(run: RunConfig, name: str, tensor: torch.Tensor | None) -> None:
-    """Write the state with another tensor, or without it, and with a checksum that fits."""
-    path = Path(run.folder, STATE)
-    tensors, facts = read_tensors(path)
+    """Write the state with another tensor, or without it, and with its entry in the manifest."""
+    tensors, facts = read_tensors(Path(run.folder, STATE))
     if tensor is None:
         del tensors[name]
     else:
         tensors[name] = tensor
-    write_tensors(path, tensors, facts)
+    replace_tensors(Path(run.folder), STATE, tensors, facts)
 
 
 @pytest.mark.parametrize("change", ["shape", "missing slot", "missing", "other name"])
@@ -168,9 +205,10 @@ def test_moments_of_another_model_are_rejected(run: RunConfig, change: str) -> N
             altered(run, f"{name.removesuffix('.exp_avg')}.{slot}", None)
     else:
         altered(run, "optimizer.nothing.exp_avg", tensors[name])
-    with pytest.raises(ModelFolderError, match="optimizer") as caught:
+    with pytest.raises(ModelFolderError) as caught:
         api.train(run)
     assert caught.value.where == str(Path(run.folder, STATE))
+    assert caught.value.todo
 
 
 def test_moments_belong_to_the_parameter_of_their_name(run: RunConfig) -> None:
@@ -183,11 +221,10 @@ def test_moments_belong_to_the_parameter_of_their_name(run: RunConfig) -> None:
 @pytest.mark.parametrize("kind", ["model", "exp_avg"])
 def test_both_sides_of_a_difference_are_named(run: RunConfig, kind: str) -> None:
     tensors, _ = read_tensors(Path(run.folder, STATE))
-    part = "encoder.layers.0.feed_forward"
     name = next(
         name
         for name, tensor in tensors.items()
-        if part in name and kind in (name.partition(".")[0], name.rpartition(".")[2])
+        if "feed_forward" in name and kind in (name.partition(".")[0], name.rpartition(".")[2])
         if tensor.dim() == 2 and tensor.shape[0] != tensor.shape[1]
     )
     altered(run, name, tensors[name].T.contiguous())
@@ -195,22 +232,8 @@ def test_both_sides_of_a_difference_are_named(run: RunConfig, kind: str) -> None
         api.train(run)
     needed, found = tuple(tensors[name].shape), tuple(tensors[name].T.shape)
     parameter = name.removeprefix("model.").removeprefix("optimizer.").removesuffix(".exp_avg")
-    why = str(caught.value.why)
-    assert f"{parameter} is {found}, the model needs {needed}" in why
-
-
-@pytest.mark.parametrize("steps", [4, 16])
-def test_weights_of_another_run_are_not_taken_for_the_best(
-    run: RunConfig, tmp_path: Path, steps: int
-) -> None:
-    other = small_run(tmp_path, "other", max_steps=steps)
-    other = dataclasses.replace(other, seed=other.seed + 1)
-    api.train(other)
-    shutil.copy(Path(other.folder, "weights.safetensors"), Path(run.folder))
-    with pytest.raises(ModelFolderError) as caught:
-        api.train(run)
-    assert caught.value.where == str(Path(run.folder, "weights.safetensors"))
-    assert "--restart" in str(caught.value.todo)
+    for part in (parameter, str(needed), str(found)):
+        assert part in str(caught.value.why)
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "scores.json", "provenance.json"])
@@ -261,7 +284,6 @@ def test_a_run_with_a_damaged_manifest_goes_on_without_it_as_advised(
     run: RunConfig, whole: dict[str, torch.Tensor], place: int
 ) -> None:
     manifest = Path(run.folder, "manifest.json")
-    names = json.loads(manifest.read_bytes())["files"].keys()
     flip(manifest, place)
     with pytest.raises(ModelFolderError) as caught:
         api.train(run)
@@ -270,13 +292,14 @@ def test_a_run_with_a_damaged_manifest_goes_on_without_it_as_advised(
     manifest.unlink()
     assert api.train(run).finished
     assert_same(final_state(run), whole)
-    assert json.loads(manifest.read_bytes())["files"].keys() == names
+    files = {"config.json", STATE, "weights.safetensors", "scores.json", "provenance.json"}
+    assert files <= read_entries(Path(run.folder)).keys()
 
 
 def test_a_damaged_model_of_a_finished_run_is_an_error(run: RunConfig) -> None:
     api.train(run)
     flip(Path(run.folder, "weights.safetensors"), -9)
-    with pytest.raises(ModelFolderError, match="damaged") as caught:
+    with pytest.raises(ModelFolderError) as caught:
         api.train(run)
     assert caught.value.where == str(Path(run.folder, "weights.safetensors"))
 
@@ -302,55 +325,35 @@ def test_a_kill_after_the_average_was_kept_is_no_obstacle(
     assert api.train(longer).finished
 
 
-def test_a_state_of_an_early_version_is_refused_with_the_reason(run: RunConfig) -> None:
-    path = Path(run.folder, STATE)
-    tensors, facts = read_tensors(path)
-    del facts["environment"], facts["best_weights"]
-    write_tensors(path, tensors, facts)
-    with pytest.raises(ModelFolderError, match="earlier version") as caught:
-        api.train(run)
-    assert caught.value.where == str(path)
-
-
-@pytest.mark.parametrize("fact", ["torch", "sentencepiece", "hardware", "threads"])
-def test_what_can_change_the_result_is_reported(run: RunConfig, fact: str) -> None:
-    path = Path(run.folder, STATE)
-    tensors, facts = read_tensors(path)
-    assert facts["environment"][fact]
-    facts["environment"][fact] = "another"
-    write_tensors(path, tensors, facts)
+@pytest.mark.parametrize("fact", ["torch", "hardware", None])
+def test_what_can_change_the_result_is_reported(run: RunConfig, fact: str | None) -> None:
+    tensors, facts = read_tensors(Path(run.folder, STATE))
+    if fact is not None:
+        assert facts["environment"][fact]
+        facts["environment"][fact] = "another"
+        replace_tensors(Path(run.folder), STATE, tensors, facts)
     watcher = Watcher()
     assert api.train(run, observers=[watcher]).finished
-    assert [note for note in notes(watcher) if f"{fact} was another, now " in note]
+    found = [note for note in notes(watcher) if "was " in note and "now " in note]
+    assert [f"{fact} was another, now " in note for note in found] == [True] * (fact is not None)
 
 
-def test_nothing_is_reported_if_nothing_has_changed(run: RunConfig) -> None:
-    watcher = Watcher()
-    assert api.train(run, observers=[watcher]).finished
-    assert not [note for note in notes(watcher) if "was " in note and "now " in note]
-
-
-def test_a_state_of_another_version_names_it(run: RunConfig) -> None:
-    path = Path(run.folder, STATE)
-    tensors, facts = read_tensors(path)
-    facts["environment"]["clearhead"] = "7.8.9"
-    write_tensors(path, tensors, {**facts, "mood": 1})
+@pytest.mark.parametrize(
+    "changed", [{"mood": 1}, {"environment": {"clearhead": "7.8.9"}, "mood": 1}]
+)
+def test_a_state_of_another_version_is_refused(run: RunConfig, changed: dict[str, Any]) -> None:
+    tensors, facts = read_tensors(Path(run.folder, STATE))
+    replace_tensors(Path(run.folder), STATE, tensors, {**facts, **changed, "mood": 1})
     with pytest.raises(ModelFolderError) as caught:
         api.train(run)
-    assert "7.8.9" in str(caught.value.why)
+    assert caught.value.where == str(Path(run.folder, STATE))
     assert "mood" in str(caught.value.why)
-
-
-def test_the_scores_and_the_state_name_the_weights(run: RunConfig) -> None:
-    folder = Path(run.folder)
-    digest = read_digest(folder / "weights.safetensors")
-    scores: dict[str, Any] = json.loads((folder / "scores.json").read_text())
-    assert scores["digest"] == digest
-    assert read_tensors(folder / STATE)[1]["best_weights"] == digest
+    assert ("7.8.9" in str(caught.value.why)) == ("environment" in changed)
+    assert "--restart" in str(caught.value.todo)
 
 
 def test_the_same_run_gives_the_same_bytes_of_the_model(tmp_path: Path) -> None:
-    """Only the log and the state, which has the duration of the run, differ."""
+    """Only the log and the state, which has the duration of the run, differ; so its hash does."""
     config, found = small_run(tmp_path, max_steps=4), []
     for name in ("first", "second"):
         api.train(config, observers=[])
@@ -360,5 +363,7 @@ def test_the_same_run_gives_the_same_bytes_of_the_model(tmp_path: Path) -> None:
     first, second = found
     assert first.keys() == second.keys()
     different = {name for name in first if first[name] != second[name]}
-    assert different <= {"training/log.jsonl", STATE}
-    assert {"manifest.json", "provenance.json", "weights.safetensors"} <= first.keys()
+    assert different <= {"training/log.jsonl", STATE, "manifest.json"}
+    manifests = [read_entries(tmp_path / name) for name in ("first", "second")]
+    assert {name for name, entry in manifests[0].items() if entry != manifests[1][name]} == {STATE}
+    assert {"provenance.json", "weights.safetensors"} <= manifests[0].keys()

@@ -258,7 +258,6 @@ def refuse_other_data(folder: Path, hashes: Mapping[str, Mapping[str, str]]) -> 
             todo="restore the folder training/, or start over: --restart",
         )
     before, now = read_json(folder / DATA), _contents(hashes)
-    # Older folders name only the first three parts.
     changed = [part for part in now if before.get(part, []) != now[part]]
     if changed:
         raise TrainingError(

@@ -11,6 +11,7 @@ import pytest
 
 from clearhead.data.judging import text_style
 from clearhead.data.judging.text_style import (
+    TEXT_STYLE,
     Extent,
     ExtentCounts,
     InputStyle,
@@ -21,9 +22,11 @@ from clearhead.data.judging.text_style import (
     styles_of_pairs,
 )
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.folder.files import write_json
+from clearhead.folder.files import json_bytes
+from clearhead.folder.model_folder import open_folder, replace_files, written
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer import NormalForm, WordTokenizer
+from model_folders import change_tree, folder_with
 
 PLAIN = ["Two dogs, one cat.", "She sees Mr. Smith.", "It's a dog's life, isn't it?"]
 MOSES = [
@@ -60,17 +63,16 @@ def test_abbreviations_in_tokenised_text_and_french_spaces_are_no_other_style() 
 
 
 def test_styles_are_kept_in_a_folder_and_a_folder_may_have_none(tmp_path: Path) -> None:
-    assert TextStyles.load(tmp_path) is None
+    assert TextStyles.of(folder_with(tmp_path / "none", {})) is None
     pairs = [(source, target, 1) for source, target in zip(MOSES, PLAIN, strict=True)]
     extents = {"source": Extent(", abc", 9, True), "target": Extent("", 4, False)}
     styles = styles_of_pairs(iter(pairs), ("en", "de"), extents)
     assert styles.sides["source"] == replace(PREPARED, characters=", abc", longest=9)
-    styles.save(tmp_path, text_style.TEXT_STYLE)
-    assert TextStyles.load(tmp_path) == styles
-    (file,) = tmp_path.iterdir()
-    file.write_text(file.read_text().replace("true", "false"))
-    with pytest.raises(ModelFolderError):
-        TextStyles.load(tmp_path)
+    assert TextStyles.of(folder_with(tmp_path, {TEXT_STYLE: styles})) == styles
+    change_tree(tmp_path, "text_style.json", lambda tree: tree["sides"].update(source={"more": 1}))
+    with pytest.raises(ModelFolderError) as caught:
+        TextStyles.of(open_folder(tmp_path, trained=False))
+    assert caught.value.where == str(tmp_path / "text_style.json")
 
 
 @pytest.mark.parametrize(
@@ -167,8 +169,7 @@ def test_text_in_capitals_only_gets_small_letters_for_a_model_of_ordinary_text(
 def test_the_style_of_text_in_capitals_is_kept_in_a_folder(tmp_path: Path) -> None:
     styles = TextStyles({"text": TextStyle.of(["TWO DOGS PLAY IN THE SNOW."])})
     assert styles.sides["text"].upper_cased
-    styles.save(tmp_path, text_style.TEXT_STYLE)
-    assert TextStyles.load(tmp_path) == styles
+    assert TextStyles.of(folder_with(tmp_path, {TEXT_STYLE: styles})) == styles
 
 
 def test_hyphens_are_split_as_in_the_training_text() -> None:
@@ -189,7 +190,8 @@ def test_hyphens_are_split_if_most_texts_with_hyphens_split_them() -> None:
 def test_the_reason_why_an_imported_model_cannot_normalise_is_its_own(tmp_path: Path) -> None:
     reasons = []
     for fact in ("imported from", "clearhead"):
-        write_json(tmp_path / "provenance.json", {fact: "x"})
+        folder_with(tmp_path, {})
+        replace_files(tmp_path, {"provenance.json": written(json_bytes({fact: "x"}))})
         with pytest.raises(ModelFolderError) as caught:
             read(InputStyle(tmp_path, None), ["a"], normalise=True)
         reasons.append((caught.value.why, caught.value.todo))
@@ -236,8 +238,7 @@ def test_the_record_of_characters_is_bounded_and_can_be_written(tmp_path: Path) 
     many = "".join(map(chr, range(0x3400, 0x3400 + text_style.MOST_CHARACTERS + 1)))
     assert extent_of([many]).characters == ""
     styles = style_of_texts(["a \ud800 b c"], "", extent_of(["a \ud800\udc00 b c"]))
-    styles.save(tmp_path, text_style.TEXT_STYLE)
-    assert TextStyles.load(tmp_path) == styles
+    assert TextStyles.of(folder_with(tmp_path, {TEXT_STYLE: styles})) == styles
     assert styles.sides["text"].characters == " abc"
 
 

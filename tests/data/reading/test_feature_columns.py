@@ -23,7 +23,7 @@ from clearhead.tasks.classification import ClassificationTask
 from small_runs import feature_run, prepared
 
 NAMES = ("x", "y", "z")
-NOTHING = (None, Path(), ())
+NOWHERE = Path()
 
 
 def write_table(
@@ -84,7 +84,9 @@ def test_a_missing_or_further_feature_is_rejected_by_name_and_line(
     assert all(f"features {name}" in caught.value.what for name in named)
     assert caught.value.where == f"{path}:2"
     with pytest.raises(DataError) as caught:
-        prepare(table_run(tmp_path, validation=[write_table(Path(path), columns, 3, 2)]), *NOTHING)
+        prepared(
+            table_run(tmp_path, validation=[write_table(Path(path), columns, 3, 2)]), NOWHERE
+        )
     assert all(f"features {name}" in caught.value.what for name in named)
     assert caught.value.where == f"{path}:2"
 

@@ -16,13 +16,13 @@ from clearhead.data.reading.phrasebook import phrasebook_pairs
 from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.errors import ExportError
-from clearhead.folder.model_folder import open_folder, tokenizer_files, write_folder
+from clearhead.folder.model_folder import open_folder, write_folder
 from clearhead.folder.tensors import read_tensors
 from clearhead.formats.huggingface import translators
 from clearhead.formats.huggingface.reading import import_model
 from clearhead.formats.registry import export
 from clearhead.settings import Learned, NoPositions, RunConfig, SearchConfig, TokenizerConfig
-from clearhead.tokenizer import SentencePieceTokenizer
+from clearhead.tokenizer import SentencePieceTokenizer, tokenizer_files
 from exported_models import random_folder, write_random_weights
 from fake_translator import run
 from marian_models import TAGS, write_marian
@@ -49,7 +49,7 @@ def translator(path: Path, kind: Any = "bpe", joint: bool = True, **choices: Any
     search = SearchConfig(max_length_offset=5)
     config = RunConfig(tokenizer=tokenizer, model=small_config(**choices), search=search)
     both = pieces(kind), pieces(kind)
-    write_folder(path, config, tokenizer_files(*both, config))
+    write_folder(path, config, tokenizer_files(*both, joint))
     write_random_weights(path, config, both, 1, 0.4, 0.0)
     return path
 
@@ -74,7 +74,7 @@ PRE: list[dict[str, Any]] = [
 )
 def test_transformers_translates_as_the_model(choices: dict[str, Any], tmp_path: Path) -> None:
     folder = translator(tmp_path / "run", **choices)
-    found = read_model_folder(folder)
+    found = open_folder(folder)
     (compared,) = export(found, "huggingface", tmp_path / "export")
     assert "the same" in compared
     theirs, facts = transformers.AutoModelForSeq2SeqLM.from_pretrained(

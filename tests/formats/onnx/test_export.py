@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import subprocess
@@ -41,7 +40,7 @@ from clearhead.settings import (
 from clearhead.tokenizer import NormalForm, Tokenizer, WordTokenizer, learn_tokenizer, words
 from clearhead.tokenizer.normal_form import FULL_WIDTH, INVISIBLE, SPACES, is_blank
 from fake_translator import run
-from model_folders import LABELS, normaliser, write_weights
+from model_folders import LABELS, change_tree, normaliser, write_weights
 from small_models import small_config
 
 TEXTS = [
@@ -83,7 +82,7 @@ def text_folder(
 
 
 def set_temperature(path: Path, temperature: float) -> None:
-    (path / "scores.json").write_text(json.dumps({"scores": {"temperature": temperature}}))
+    change_tree(path, "scores.json", lambda tree: tree["scores"].update(temperature=temperature))
 
 
 def export(folder: Path, *options: str) -> tuple[int, str, str]:
@@ -146,7 +145,7 @@ def test_an_exported_text_classifier_gives_the_same(tmp_path: Path, kind: str) -
     assert len(err.splitlines()) == 1, err
     assert (
         "differ by"
-        in read_export(folder / "onnx", "onnx", read_model_folder(folder))["comparison"][0]
+        in read_export(folder / "onnx", "onnx", open_folder(folder))["comparison"][0]
     )
     assert_equal_to_the_model(folder, TEXTS)
 
@@ -204,9 +203,8 @@ def test_the_validation_data_are_compared_and_scored(tmp_path: Path) -> None:
     file.unlink()
     os.mkfifo(file)
     labels = Labels(LABELS)
-    assert (
-        examples_of(read_model_folder(folder), read_inputs(folder, config), labels).kind == "random"
-    )
+    found = open_folder(folder)
+    assert examples_of(found, read_inputs(found), labels).kind == "random"
 
 
 @pytest.mark.slow

@@ -377,7 +377,7 @@ class InputStyle:
                     "the input cannot be normalised",
                     where=self._folder,
                     why="the folder does not record how the training text looked, because "
-                    + ("the model was imported" if imported else "an earlier version trained it"),
+                    + ("the model was imported" if imported else "text_style.json is missing"),
                     todo=("leave --normalise out" if imported else "train the model again")
                     + ", or prepare the input as the training text was",
                 )
