@@ -189,18 +189,6 @@ def test_the_error_for_a_missing_column_has_the_likely_ones(
     assert advice in str(caught.value.todo)
 
 
-@pytest.mark.parametrize(("wrong", "other"), [("text", "label"), ("label", "text")])
-def test_only_the_setting_of_the_wrong_column_is_named(
-    tmp_path: Path, wrong: str, other: str
-) -> None:
-    path = write(tmp_path / "x.csv", ["a"], ["b"], header="topics,words")
-    columns = {wrong: "topic", other: "words"}
-    with pytest.raises(DataError) as caught:
-        examples(path, columns["text"], columns["label"])
-    assert f"--{wrong}-column" in str(caught.value.todo)
-    assert f"{other}_column" not in str(caught.value.todo)
-
-
 KNOWN = ("calm", "wild")
 
 

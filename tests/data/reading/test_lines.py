@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clearhead.data.reading.encodings import SIGNATURES
-from clearhead.data.reading.lines import MAX_LINE_BYTES, Format, Formats, read_lines
+from clearhead.data.reading.lines import MAX_LINE_BYTES, read_lines
 from clearhead.data.reading.parts import parts_of
 from clearhead.errors import DataError
 from clearhead.settings import config_from
@@ -145,32 +145,6 @@ def test_an_endless_line_is_rejected_before_it_fills_the_memory(
     monkeypatch.setattr("clearhead.data.reading.lines.MAX_LINE_BYTES", 100)
     error = refusal(write("bad", b"a\n" + b"x" * 101))
     assert str(error.where).endswith("bad:2")
-
-
-# Formats
-
-
-FORMATS = Formats({".one": Format(1, "a", named_columns=True), ".two": Format(2, "b")})
-
-
-@pytest.mark.parametrize("name", ["x.one", "x.ONE", "x.One.GZ", "x.two.one"])
-def test_a_format_goes_by_the_ending_of_the_name(name: str) -> None:
-    assert FORMATS.reader(name, "ones") == 1
-    found = FORMATS.of(name)
-    assert found is not None
-    assert found.named_columns
-
-
-def test_another_ending_is_rejected_with_those_that_are_read(tmp_path: Path, write: Write) -> None:
-    path = write("x.three", b"")
-    with pytest.raises(DataError) as raised:
-        FORMATS.reader(path, "ones", "do without")
-    assert raised.value.where == path
-    assert ".one (a) and .two (b)" in str(raised.value.why)
-    assert "do without" in str(raised.value.todo)
-    with pytest.raises(DataError) as raised:
-        FORMATS.reader(str(tmp_path / "y.three"), "ones")
-    assert raised.value.where == str(tmp_path / "y.three")
 
 
 def test_a_packed_file_that_expands_without_end_is_rejected(

@@ -274,13 +274,6 @@ def test_the_commands_do_not_open_a_pipe_that_a_folder_names(
         code, _, err = run("study", str(folder))
     assert code == DataError.exit_code
     assert str(pipe) in err
-    (tmp_path / "s").write_text("a b\n")
-    (tmp_path / "t").write_text("b a\n")
-    with not_for_ever():
-        words = ("--source", str(tmp_path / "s"), "--target", str(tmp_path / "t"))
-        code, out, err = run("align", str(folder), *words)
-    assert (code, out.count("\n")) == (0, 1)
-    assert str(pipe) in err
 
 
 def test_texts_of_several_files_are_one_part_and_keep_their_places(tmp_path: Path) -> None:
