@@ -25,13 +25,6 @@ def test_the_labels_are_the_distinct_ones_sorted(examples: list[list[str]]) -> N
     assert len(labels) == len(labels.names)
 
 
-@given(label_sets)
-def test_a_label_is_numbered_by_its_place(examples: list[list[str]]) -> None:
-    labels = Labels.learn(examples)
-    for example in examples:
-        assert [labels.names[number] for number in labels.encode(example)] == example
-
-
 def test_an_unknown_label_is_rejected_with_its_place_and_one_that_is_like_it() -> None:
     labels = Labels(("DESC", "ENTY", "LOC"))
     with pytest.raises(DataError) as raised:

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clearhead.data.normaliser import FARTHEST, Normaliser
-from clearhead.data.reading.features import fill_missing
 from clearhead.errors import DataError, ModelFolderError
 
 values = st.floats(-1e3, 1e3, width=32) | st.just(float("nan"))
@@ -77,30 +76,6 @@ def test_normalised_training_data_have_mean_zero_and_deviation_one() -> None:
     together = np.concatenate(scaled).astype(np.float64)
     np.testing.assert_allclose(together.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(together.std(axis=0), 1, atol=1e-5)
-
-
-def test_one_sequence_is_not_normalised_by_itself() -> None:
-    sequences = random_sequences()
-    shift = np.array([1, 50, 0.01], dtype=np.float32)
-    shifted = Normaliser.learn(sequences)(sequences[0] + shift)
-    unshifted = Normaliser.learn(sequences)(sequences[0])
-    np.testing.assert_allclose((shifted - unshifted).mean(axis=0), 1, atol=0.3)
-
-
-def test_missing_values_stay_missing() -> None:
-    frames = np.array([[np.nan, 1], [2, np.nan], [4, 5]], dtype=np.float32)
-    scaled = Normaliser.learn([frames])(frames)
-    np.testing.assert_array_equal(np.isnan(scaled), np.isnan(frames))
-
-
-def test_the_training_mean_is_zero_after_normalisation_and_raw_zero_is_not() -> None:
-    sequences = random_sequences()
-    normaliser = Normaliser.learn(sequences)
-    gap = np.full((1, 3), np.nan, dtype=np.float32)
-    by_mean = normaliser(fill_missing(gap, "mean", "a", normaliser.mean))
-    np.testing.assert_allclose(by_mean, 0, atol=1e-3)
-    by_zero = normaliser(fill_missing(gap, "zero", "a", normaliser.mean))
-    np.testing.assert_allclose(by_zero[0], -normaliser.mean / normaliser.deviation, rtol=1e-5)
 
 
 def test_without_normalisation_features_stay_and_means_are_known() -> None:
