@@ -233,16 +233,6 @@ def test_anything_it_depends_on_makes_a_new_corpus(
     assert built[-1].is_dir()
 
 
-def test_held_out_pairs_are_left_out(
-    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
-) -> None:
-    held_out = Pair(SOURCES[5], TARGETS[5], 1)
-    corpus, report = encoded(tmp_path / "c", files, *tokenizers, CONFIG, [held_out])
-    assert held_out[:2] not in texts(corpus, tokenizers)
-    places = {finding.rule: finding.places for finding in report.findings}
-    assert places["held_out"] == ("train.en:6",)
-
-
 @pytest.mark.parametrize("name", [*corpus_module.FILES, "corpus.json"])
 @pytest.mark.parametrize("damage", ["missing", "short", "empty", "a bit", "a pipe"])
 def test_a_damaged_corpus_is_made_again(

@@ -447,13 +447,6 @@ def test_where_all_is_hidden_the_start_and_the_padding_stay() -> None:
     assert_same(FEATURES.hide(features, 1.0), zero_but_for_padding)
 
 
-@given(seeds)
-def test_a_rate_of_nothing_hides_nothing(seed: int) -> None:
-    ids, features = some_ids(seed), some_features(seed)
-    assert_same(hide_words(ids, UNK, 0.0), ids)
-    assert_same(FEATURES.hide(features, 0.0), features)
-
-
 @pytest.mark.parametrize("kind", ["words", "frames"])
 def test_what_is_hidden_is_drawn_from_torchs_generator_and_the_input_is_left_alone(
     kind: str,

@@ -24,8 +24,6 @@ def test_labels_are_sorted_and_numbered_by_their_place(examples: list[list[str]]
     labels = Labels.learn(examples)
     assert list(labels.names) == sorted({name for example in examples for name in example})
     assert len(labels) == len(labels.names)
-    for example in examples:
-        assert [labels.names[number] for number in labels.encode(example)] == example
 
 
 def test_an_unknown_label_is_rejected_with_its_place_and_one_that_is_like_it() -> None:

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clearhead.data.normaliser import FARTHEST, NORMALISER, Normaliser
-from clearhead.data.reading.features import fill_missing
+from clearhead.data.normaliser import FARTHEST, Normaliser
 from clearhead.errors import DataError, ModelFolderError
 from model_folders import folder_with
 
@@ -77,17 +76,6 @@ def test_normalised_training_data_have_mean_zero_and_deviation_one() -> None:
     together = np.concatenate(scaled).astype(np.float64)
     np.testing.assert_allclose(together.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(together.std(axis=0), 1, atol=1e-5)
-
-
-def test_missing_values_stay_missing_until_they_are_filled_with_the_mean_or_zero() -> None:
-    sequences = random_sequences()
-    normaliser = Normaliser.learn(sequences)
-    gap = np.full((1, 3), np.nan, dtype=np.float32)
-    assert np.isnan(normaliser(gap)).all()
-    by_mean = normaliser(fill_missing(gap, "mean", "a", normaliser.mean))
-    np.testing.assert_allclose(by_mean, 0, atol=1e-3)
-    by_zero = normaliser(fill_missing(gap, "zero", "a", normaliser.mean))
-    np.testing.assert_allclose(by_zero[0], -normaliser.mean / normaliser.deviation, rtol=1e-5)
 
 
 def test_without_normalisation_features_stay_and_means_are_known() -> None:

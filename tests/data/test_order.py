@@ -74,14 +74,6 @@ def test_padding_is_rare_and_batches_are_full_on_typical_data(batch_tokens: int)
     assert len(order) < 1.1 * best
 
 
-def test_batches_do_not_come_in_the_order_of_their_lengths() -> None:
-    sources, targets = typical_lengths(5000)
-    order = batch_order(sources, targets, 1000, seed=1, epoch=0)
-    longest = [int(targets[rows].max()) for rows in order]
-    rises = sum(a < b for a, b in pairwise(longest))
-    assert 0.3 < rises / len(longest) < 0.7
-
-
 @given(lengths, st.integers(1, 200), st.integers(0, 9))
 def test_chunks_have_the_batches_of_the_order(
     sides: tuple[np.ndarray, np.ndarray], batch_tokens: int, epoch: int

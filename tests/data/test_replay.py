@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from clearhead import api
 from clearhead.data.corpus import Mixture
-from clearhead.errors import ConfigError
 from clearhead.settings import RunConfig, config_from
 from small_runs import Watcher, assert_same, final_state, small_run
 
@@ -114,9 +113,3 @@ def test_replay_of_the_training_pairs_is_reported_as_replay(tmp_path: Path) -> N
     data = api.dry_run(begun(first, "same", Path(first.data.train[0]))).data
     heads = [line.partition(",")[0] for line in data]
     assert heads[:2] == ["train: 120 pairs", "replay: 120 pairs"]
-
-
-def test_replay_without_a_model_to_start_from_is_rejected() -> None:
-    with pytest.raises(ConfigError) as raised:
-        config_from({"data": {"replay": ["old.tsv"]}})
-    assert raised.value.setting == "data.replay"

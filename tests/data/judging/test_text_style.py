@@ -22,8 +22,6 @@ from clearhead.data.judging.text_style import (
     styles_of_pairs,
 )
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.folder.files import json_bytes
-from clearhead.folder.model_folder import open_folder, replace_files, written
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer import NormalForm, WordTokenizer
 from model_folders import change_tree, folder_with
@@ -185,18 +183,6 @@ def test_hyphens_are_split_if_most_texts_with_hyphens_split_them() -> None:
         assert style.split_hyphens == (number == 40)
     assert not TextStyle.of([whole, "a dog ."]).split_hyphens
     assert not TextStyle.of(["a dog ."]).split_hyphens
-
-
-def test_the_reason_why_an_imported_model_cannot_normalise_is_its_own(tmp_path: Path) -> None:
-    reasons = []
-    for fact in ("imported from", "clearhead"):
-        folder_with(tmp_path, {})
-        replace_files(tmp_path, {"provenance.json": written(json_bytes({fact: "x"}))})
-        with pytest.raises(ModelFolderError) as caught:
-            read(InputStyle(tmp_path, None), ["a"], normalise=True)
-        reasons.append((caught.value.why, caught.value.todo))
-    assert "imported" in str(reasons[0])
-    assert "imported" not in str(reasons[1])
 
 
 def test_what_cannot_be_normalised_is_an_error(

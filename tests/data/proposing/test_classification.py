@@ -198,12 +198,6 @@ def test_a_forgotten_label_and_one_bar_are_an_error(tmp_path: Path) -> None:
     assert raised.value.where == f"{path}:42"
 
 
-def test_a_missing_label_is_an_error_and_not_no_label(tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "train.csv", [("text", "label"), ("t", "a"), ("u", "")])
-    with pytest.raises(DataError, match=r"train\.csv:3: the label is empty"):
-        propose_classification("text", (path,))
-
-
 # What is proposed.
 
 
@@ -370,16 +364,6 @@ def test_few_short_texts_of_words_are_read_word_by_word(tmp_path: Path) -> None:
     assert read_by_words(dataclasses.replace(LATIN, words=100 * 19_999), 19_999)
     assert not read_by_words(dataclasses.replace(LATIN, words=100 * 20_000), 20_000)
     assert not read_by_words(dataclasses.replace(LATIN, words=101 * 50), 50)
-
-
-@pytest.mark.parametrize("words", [5, 50, 500, 5000])
-def test_a_run_of_words_has_checkpoints_to_take_the_average_of(
-    words: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    training = proposed_for(words, tmp_path, monkeypatch, "text").training
-    steps = training.max_epochs * -(-0.9 * words * 10 // training.batch_tokens)
-    assert training.keep == "average"
-    assert 2 * training.average_last <= steps // training.validate_every <= 60
 
 
 @pytest.mark.parametrize("kind", ["text", "features"])

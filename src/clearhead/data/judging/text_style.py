@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from clearhead.errors import ConfigError, ModelFolderError, Remark, first_few, warn
-from clearhead.folder.files import json_file
-from clearhead.folder.model_folder import ModelFolder, is_imported
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer import Tokenizer
 from clearhead.tokenizer.normal_form import NormalForm, lower_cased
@@ -372,14 +371,11 @@ class InputStyle:
     def _converter(self) -> Callable[[str], str]:
         if self._convert is None:
             if self._style is None:
-                imported = is_imported(self._folder)
                 raise ModelFolderError(
                     "the input cannot be normalised",
                     where=self._folder,
-                    why="the folder does not record how the training text looked, because "
-                    + ("the model was imported" if imported else "text_style.json is missing"),
-                    todo=("leave --normalise out" if imported else "train the model again")
-                    + ", or prepare the input as the training text was",
+                    why="the model was imported, so that its training text is unknown",
+                    todo="leave --normalise out, or prepare the input as the training text was",
                 )
             self._convert = converter(self._style)
         return self._convert

@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -133,9 +133,9 @@ class Survey:
     where: str
     examples: int
     sides: tuple[SideSurvey, ...]
-    lengths: np.ndarray
-    most_tokens: np.ndarray
-    words: np.ndarray
+    lengths: np.ndarray = field(default_factory=lambda: NONE)
+    most_tokens: np.ndarray = field(default_factory=lambda: NONE)
+    words: np.ndarray = field(default_factory=lambda: NONE)
     classes: Classes = ()
     several: str = ""
     without: str = ""
@@ -180,10 +180,12 @@ def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
         count = max(count, sum(map(_count_lines, named)))
     sides = ((pair.source for pair in pairs), (pair.target for pair in pairs))
     source, target = (survey_side(side, count / max(1, len(pairs))) for side in sides)
-    names = ", ".join(map(str, files))
     some = pairs[:: max(1, len(pairs) // SAMPLED)]
     return Survey(
-        *("pairs", names, count, (source, target), NONE, NONE, NONE),
+        "pairs",
+        ", ".join(map(str, files)),
+        count,
+        (source, target),
         sample=([pair.source for pair in some], [pair.target for pair in some]),
         distinct=len({(pair.source, pair.target) for pair in pairs}) / max(1, len(pairs)),
     )
@@ -224,13 +226,16 @@ def survey_texts(
 
 def _survey_texts(files: Sequence[str], examples: list[LabelledText]) -> Survey:
     by_words, texts = WordTokenizer((), split_punctuation=True), [each.input for each in examples]
-    counts = [(len(t), len(t.encode()), len(by_words.words_of(t))) for t in texts]
-    lengths, sizes, words = np.array(counts, dtype=np.int64).T
     surveyed = texts[:SURVEYED]
-    sides = (survey_side(surveyed, len(texts) / len(surveyed)),)
-    classes, path = _classes_of(examples), ", ".join(files)
     return Survey(
-        *("texts", path, len(texts), sides, lengths, sizes / LEAST_BYTES, words, *classes),
+        "texts",
+        ", ".join(files),
+        len(texts),
+        (survey_side(surveyed, len(texts) / len(surveyed)),),
+        lengths=np.array([len(text) for text in texts]),
+        most_tokens=np.array([len(text.encode()) for text in texts]) / LEAST_BYTES,
+        words=np.array([len(by_words.words_of(text)) for text in texts]),
+        **_classes_of(examples),
         sample=(texts[:: max(1, len(texts) // SAMPLED)],),
         distinct=len({(each.input, each.labels) for each in examples}) / len(texts),
     )
@@ -245,8 +250,13 @@ def survey_sequences(files: Sequence[str], label_column: str = "label") -> Surve
     lacking = (sequence.place for sequence, count in zip(sequences, missing, strict=True) if count)
     first = sequences[0]
     return Survey(
-        *("sequences", ", ".join(files), len(sequences), (), lengths, lengths, NONE),
-        *_classes_of(sequences),
+        "sequences",
+        ", ".join(files),
+        len(sequences),
+        (),
+        lengths=lengths,
+        most_tokens=lengths,
+        **_classes_of(sequences),
         width=first.input.shape[1],
         names=first.columns,
         missing=sum(missing),
@@ -254,11 +264,12 @@ def survey_sequences(files: Sequence[str], label_column: str = "label") -> Surve
     )
 
 
-def _classes_of(examples: Sequence[Labelled[Any]]) -> tuple[Classes, str, str]:
+def _classes_of(examples: Sequence[Labelled[Any]]) -> dict[str, Any]:
     """The classes, and the places of the first example with several labels and without a label."""
     several = (example.place for example in examples if len(example.labels) > 1)
     without = (example.place for example in examples if not example.labels)
-    return count_classes(examples), next(several, ""), next(without, "")
+    classes = count_classes(examples)
+    return {"classes": classes, "several": next(several, ""), "without": next(without, "")}
 
 
 def _count_lines(path: str) -> int:
