@@ -22,11 +22,7 @@ class Constraints:
 
     Forbidden are padding and the start symbol, the end symbol before `min_length` tokens, and with
     `no_repeat_ngram` = n a second occurrence of any n-gram (Paulus et al. 2018, section 2.5). A
-    forced prefix overrides all of these.
-
-    Args:
-        config: the settings of the search.
-        prefixes: for each sentence the tokens that its output must begin with.
+    forced prefix of a sentence overrides all of these.
     """
 
     def __init__(self, config: SearchConfig, prefixes: Sequence[Sequence[int]]) -> None:

@@ -102,13 +102,7 @@ class Engine(Protocol):
 
 
 def hypothesis_of(tokens: Sequence[int], token_scores: Sequence[float], alpha: float) -> Hypothesis:
-    """The hypothesis of these tokens; one more score than tokens means that it is finished.
-
-    Args:
-        tokens: without the start and end symbols.
-        token_scores: the log-probability of each token, and of the end symbol if it was reached.
-        alpha: the exponent of `length_penalty`.
-    """
+    """The hypothesis of these tokens; one more score than tokens means that it is finished."""
     # Added one by one, as a search does it: `sum` rounds differently.
     total = 0.0
     for score in token_scores:
@@ -137,13 +131,8 @@ def longest_output(
 
     This is `max_length_ratio * source_length + max_length_offset`, rounded up. It is at least
     `prefix_length + max_length_offset`, and at least `min_length` and the end symbol. It is at
-    most `max_length`, if that is set. A prefix that is longer than `max_length` is the output.
-
-    Args:
-        source_length: tokens of the source.
-        config: has the limits.
-        prefix_length: tokens that the output must begin with.
-        positions: the model's positions for an output; None: no limit.
+    most `max_length`, if that is set. A prefix that is longer than `max_length` is the output. The
+    model may have a limit, too: its `positions` for an output.
     """
     # Without the small number 1.1 * 50 gives 56, because in floats it is 55.00000000000001.
     longest = math.ceil(config.max_length_ratio * source_length + config.max_length_offset - 1e-9)
@@ -162,13 +151,8 @@ def batches_by_length(
     """Batches of indices of inputs of similar length, the longest inputs first.
 
     With the longest first, a lack of memory shows at once, and estimates of the remaining time
-    are on the safe side.
-
-    Args:
-        lengths: of the inputs.
-        batch_size: maximum number of inputs of a batch.
-        padded_tokens: maximum number of tokens of a batch, padding included; a longer input is a
-            batch of its own.
+    are on the safe side. A batch has at most `padded_tokens` tokens, padding included; a longer
+    input is a batch of its own.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
@@ -190,10 +174,7 @@ def in_batches(
 ) -> list[Result]:
     """The results for all inputs, in their order, computed in the batches of `batches_by_length`.
 
-    Args:
-        lengths: as for `batches_by_length`, like `batch_size` and `padded_tokens`.
-        compute: the results for the inputs with these indices.
-        progress: called after each batch with the number of inputs that are done.
+    `progress` is called after each batch with the number of inputs that are done.
     """
     results: dict[int, Result] = {}
     for batch in batches_by_length(lengths, batch_size, padded_tokens):
@@ -206,12 +187,7 @@ def in_batches(
 def prefixes_and_keys(
     count: int, prefixes: Sequence[Sequence[int]] | None, keys: Sequence[int] | None
 ) -> tuple[Sequence[Sequence[int]], Sequence[int]]:
-    """The prefixes and keys of `count` sources, checked, or their defaults; see `Engine`.
-
-    Raises:
-        SearchError: there are not as many as sources, a prefix contains an id that is not a word,
-            or a key is negative.
-    """
+    """The prefixes and keys of `count` sources, checked, or their defaults; see `Engine`."""
     prefixes = [()] * count if prefixes is None else prefixes
     keys = range(count) if keys is None else keys
     if not len(prefixes) == len(keys) == count:
@@ -229,17 +205,7 @@ def prefixes_and_keys(
 
 
 def check_batch_size(batch_size: Any, unit: str, where: str, error: type[ClearheadError]) -> None:
-    """Check that a batch size is a whole number of at least 1.
-
-    Args:
-        batch_size: the value to check.
-        unit: what it counts, e.g. "sentences".
-        where: the method that received it.
-        error: the class of the error.
-
-    Raises:
-        ClearheadError: of the class `error`; it is not.
-    """
+    """Raise an error of this class unless a batch size is a whole number of at least 1."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise error(
             f"batch_size = {batch_size!r} is not a number of {unit}",

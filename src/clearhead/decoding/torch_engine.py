@@ -153,12 +153,7 @@ class ModelStepper:
 
 
 class ClassifierEngine:
-    """Classifies rows of numbers with PyTorch.
-
-    Args:
-        model: the classifier.
-        smaller: what the user can do if the memory of a GPU is full.
-    """
+    """Classifies rows of numbers with PyTorch; `smaller` is advice if a GPU's memory is full."""
 
     def __init__(
         self,
@@ -216,10 +211,7 @@ def with_weights(
 ) -> Model:
     """A model with the weights of a folder, on a device, in evaluation mode.
 
-    Args:
-        make_model: builds the model; it is called again after the shapes are checked.
-        found: the folder.
-        device: of the model.
+    `make_model` is called again after the shapes are checked.
 
     Raises:
         ModelFolderError: the weights are damaged, or belong to another model.

@@ -10,7 +10,7 @@ so that it gives the probabilities of `clearhead classify`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from clearhead.errors import ModelFolderError
 from clearhead.folder.model_folder import ModelFolder, read_temperature
 from clearhead.folder.tensors import load_parameters, parameters_of
 from clearhead.formats.equality import SENTENCES, Comparison
-from clearhead.formats.huggingface.library import ACTIVATION_NAMES, ACTIVATIONS
+from clearhead.formats.huggingface.library import our_settings, their_settings
 from clearhead.formats.huggingface.pieces import fast_tokenizer
 from clearhead.formats.huggingface.sources import has_head
 from clearhead.formats.huggingface.weights import (
@@ -52,13 +52,16 @@ from clearhead.settings import (
     Sinusoidal,
     TokenizerConfig,
 )
-from clearhead.tokenizer import BOS, PAD, JsonTokenizer, SentencePieceTokenizer, Tokenizer
+from clearhead.tokenizer import BOS, PAD, JsonTokenizer, Tokenizer
 from clearhead.tokenizer.pretrained import Numbering
 
 AUTO = "AutoModelForSequenceClassification"
 
 EXPORTED = {"tanh": BERT, "relu": DISTILBERT}
 """The families of exports by the activation function of the hidden layer of the head."""
+
+EPSILON = 1e-12
+"""The ε of the layer norm of DistilBERT."""
 
 POSITIONS = "input.positions.table"
 WORDS = "input.embedding.weight"
@@ -69,34 +72,18 @@ START = "<s>"
 PADDING = "<padding>"
 
 
-def unsupported(found: ModelFolder) -> Iterator[tuple[str, str]]:
-    """The settings that BERT and DistilBERT do not have, each with the reason."""
-    config = found.config
-    model, head = config.model, config.classifier
-    both = "BERT and DistilBERT"
-    if config.input != "text":
-        yield f"input = {config.input!r}", f"{both} read tokens"
-    tokenizer = getattr(read_inputs(found.path, config), "tokenizer", None)
-    if not isinstance(tokenizer, JsonTokenizer | SentencePieceTokenizer):
-        yield "tokenizer.kind = 'words'", "the export has pieces of words"
-    if head.pooling != ("first",):
-        yield f"classifier.pooling = {list(head.pooling)}", f"{both} use the first vector"
-    if head.hidden not in EXPORTED:
-        yield f"classifier.hidden = {head.hidden!r}", "BERT has tanh there, DistilBERT ReLU"
-    if model.norm != "post":
-        yield f"model.norm = {model.norm!r}", f"{both} are post-norm"
-    if not model.embedding_norm:
-        yield "model.embedding_norm = false", f"{both} have this norm"
-    if model.norm_form != "standard" or (head.hidden == "relu" and model.norm_epsilon != 1e-12):
-        yield "the formula of the layer norm", f"that of {both} is another"
-    if model.input_convolution:
-        yield "model.input_convolution", f"{both} have no convolution"
-    if not (model.attention_bias and model.feed_forward_bias):
-        yield "model.attention_bias or feed_forward_bias = false", f"{both} have these biases"
-    width = model.d_model // model.n_heads
-    if (model.key_width, model.value_width) != (width, width):
-        what = f"model.d_k = {model.key_width}, model.d_v = {model.value_width}"
-        yield what, f"a head of theirs has the width d_model / n_heads = {width}"
+def settings_it_has(config: RunConfig) -> dict[str, list[Any]]:
+    """The settings that BERT has, or DistilBERT; see `check_settings`."""
+    epsilon = {"model.norm_epsilon": [EPSILON]} if config.classifier.hidden == "relu" else {}
+    return {
+        "classifier.pooling": [("first",)],
+        "classifier.hidden": [*EXPORTED],
+        "model.norm": ["post"],
+        "model.embedding_norm": [True],
+        "model.attention_bias": [True],
+        "model.feed_forward_bias": [True],
+        **epsilon,
+    }
 
 
 def read(found: ModelFolder) -> tuple[EncoderClassifier, Parts]:
@@ -147,25 +134,17 @@ def check_settings(config: Any) -> None:
 
 def model_settings(family: Family, config: Any) -> ModelConfig:
     """The settings of the encoder itself."""
-    name = getattr(config, family.activation)
     positions = getattr(config, "position_embedding_type", None) or "absolute"
-    if name not in ACTIVATIONS or positions != "absolute":
-        what = f"activation {name!r}" if name not in ACTIVATIONS else f"{positions} positions"
-        raise ModelFolderError(f"the model has {what}, which clearhead has not")
-    dropped = getattr(config, "hidden_dropout_prob", getattr(config, "dropout", 0.1))
-    in_attention = ("attention_probs_dropout_prob", "attention_dropout")
-    rates = [getattr(config, each) for each in in_attention if hasattr(config, each)]
+    if positions != "absolute":
+        raise ModelFolderError(f"the model has {positions} positions, which clearhead has not")
+    tree = config.to_dict()
+    dropouts = our_settings(family.dropouts, tree)
     return ModelConfig(
-        encoder_layers=config.num_hidden_layers,
-        d_model=config.hidden_size,
-        d_ff=getattr(config, family.d_ff),
-        n_heads=config.num_attention_heads,
+        **{"norm_epsilon": EPSILON, **our_settings(family.settings, tree)},
         norm="post",
-        norm_epsilon=getattr(config, "layer_norm_eps", 1e-12),
-        activation=ACTIVATIONS[name],  # pyright: ignore[reportArgumentType]
         scale_embeddings=False,
         embedding_norm=True,
-        dropout=DropoutConfig(embeddings=dropped, attention=rates[0], residual=dropped),
+        dropout=DropoutConfig(embeddings=dropouts["residual"], **dropouts),
         positions=Learned(max_length=config.max_position_embeddings - family.skipped(config)),
     )
 
@@ -176,9 +155,9 @@ def _classifier_settings(family: Family, config: Any) -> ClassifierConfig:
         return ClassifierConfig()
     if config.num_labels < 2 or config.problem_type == "regression":
         raise ModelFolderError("the model predicts a number, and clearhead only labels")
-    for name in ("classifier_dropout", "seq_classif_dropout", "hidden_dropout_prob"):
-        if (dropout := getattr(config, name, None)) is not None:
-            break
+    dropout = getattr(config, family.head_dropout)
+    if dropout is None:
+        dropout = getattr(config, "hidden_dropout_prob", None)
     return ClassifierConfig(
         pooling=("first",),
         hidden=family.hidden,
@@ -189,9 +168,12 @@ def _classifier_settings(family: Family, config: Any) -> ClassifierConfig:
 
 def _huggingface_config(config: RunConfig, numbering: Numbering, labels: Labels) -> Any:
     """The `BertConfig` or `DistilBertConfig` of a model."""
-    model, several = config.model, config.classifier.multi_label
+    family, several = EXPORTED[config.classifier.hidden], config.classifier.multi_label
     names = dict(enumerate(labels.names))
-    common: dict[str, Any] = dict(
+    settings: dict[str, Any] = dict(
+        **their_settings(family.settings, config.model),
+        **their_settings(family.dropouts, config.model.dropout),
+        **{family.head_dropout: config.classifier.dropout},
         vocab_size=numbering.size,
         pad_token_id=numbering.pad,
         max_position_embeddings=config.data.max_length + 1,
@@ -199,32 +181,9 @@ def _huggingface_config(config: RunConfig, numbering: Numbering, labels: Labels)
         label2id={name: number for number, name in names.items()},
         problem_type=f"{'multi' if several else 'single'}_label_classification",
     )
-    activation, dropout = ACTIVATION_NAMES[model.activation], model.dropout
-    if config.classifier.hidden == "relu":
-        return transformers.DistilBertConfig(
-            **common,
-            dim=model.d_model,
-            n_layers=model.encoder_layers,
-            n_heads=model.n_heads,
-            hidden_dim=model.d_ff,
-            activation=activation,
-            dropout=dropout.residual,
-            attention_dropout=dropout.attention,
-            seq_classif_dropout=config.classifier.dropout,
-        )
-    return transformers.BertConfig(
-        **common,
-        hidden_size=model.d_model,
-        num_hidden_layers=model.encoder_layers,
-        num_attention_heads=model.n_heads,
-        intermediate_size=model.d_ff,
-        hidden_act=activation,
-        hidden_dropout_prob=dropout.residual,
-        attention_probs_dropout_prob=dropout.attention,
-        classifier_dropout=config.classifier.dropout,
-        layer_norm_eps=model.norm_epsilon,
-        type_vocab_size=1,
-    )
+    if family is DISTILBERT:
+        return transformers.DistilBertConfig(**settings)
+    return transformers.BertConfig(**settings, type_vocab_size=1)
 
 
 # Tokens
@@ -265,7 +224,6 @@ def _write_tokenizer(inputs: TextInputs, longest: int, folder: Path) -> None:
         names = {"pad": special.pad, "cls": special.bos, "sep": special.eos}
         names["unk"] = int(special.theirs[tokenizer.unk_id])
     else:
-        assert isinstance(tokenizer, SentencePieceTokenizer)
         tokens = fast_tokenizer(tokenizer, START)
         tokens.add_special_tokens([PADDING])
         names = {"pad": len(tokenizer) - 1, "cls": BOS - 1, "unk": tokenizer.unk_id - 1}

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sentencepiece
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers
 
-from clearhead.tokenizer import BOS, EOS, PAD, SentencePieceTokenizer
+from clearhead.errors import ExportError
+from clearhead.tokenizer import BOS, EOS, PAD, SentencePieceTokenizer, Tokenizer
 from clearhead.tokenizer.normal_form import DOTTED, WIDTH_OFFSET, NormalForm
 from clearhead.tokenizer.sampling import META_SPACE
 from clearhead.tokenizer.sentencepieces import ESCAPE
-
-if TYPE_CHECKING:
-    import tokenizers
 
 SPECIAL = {BOS: "<pad>", EOS: "</s>"}
 """The names of our begin and end of sentence."""
@@ -24,16 +24,17 @@ NEVER = -1e6
 """The score of unigram pieces that are not pieces of texts."""
 
 
-def fast_tokenizer(
-    tokenizer: SentencePieceTokenizer, start: str = SPECIAL[BOS]
-) -> tokenizers.Tokenizer:
+def fast_tokenizer(tokenizer: Tokenizer, start: str = SPECIAL[BOS]) -> tokenizers.Tokenizer:
     """The same tokens, numbered from BOS on: without PAD, each has our id minus one.
 
     It adds no tokens to a text, as clearhead's own translators read none. `start` is the name of
     BOS.
-    """
-    from tokenizers import Tokenizer, decoders, models, normalizers
 
+    Raises:
+        ExportError: the tokenizer has no pieces of SentencePiece.
+    """
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        raise ExportError("the tokenizer of this model cannot be exported to Hugging Face")
     processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     ids = range(PAD + 1, len(tokenizer))
     special = SPECIAL | {BOS: start}
@@ -53,7 +54,7 @@ def fast_tokenizer(
     else:
         scored = [(name, plain.get(name, NEVER)) for name in names]
         model = models.Unigram(scored, tokenizer.unk_id - 1, _has_bytes(names))
-    converted = Tokenizer(model)
+    converted = tokenizers.Tokenizer(model)
     steps = [
         *_steps_of(tokenizer.form),
         normalizers.Replace(ESCAPE, f"{ESCAPE}0"),
@@ -76,8 +77,6 @@ def fast_tokenizer(
 
 def _steps_of(form: NormalForm) -> Iterator[Any]:
     """The steps of a normaliser that are the same as a normal form."""
-    from tokenizers import Regex, normalizers
-
     unicode = getattr(normalizers, form.unicode) if form.unicode else None
     if unicode:
         for characters, new in ((form.spaces, " "), (form.removed, "")):
