@@ -74,9 +74,8 @@ def compare(model: TorchEngine, exported: CTranslate2Engine, source_vocabulary: 
     for own, other, found in zip(ours, theirs, scores, strict=True):
         expected = own.token_scores
         comparison.near("log-probabilities of a token", expected, found[: len(expected)])
-        chosen = zip(expected, other.token_scores, strict=False)
-        apart = [a - b for a, b in chosen]
-        comparison.outputs(_steps(own), _steps(other), apart.__getitem__)
+        apart = [a - b for a, b in zip(expected, other.token_scores, strict=False)]
+        comparison.outputs(_steps(own), _steps(other), apart)
     tokens = sum(len(output.token_scores) for output in ours)
     return (
         f"greedy outputs of {len(sources)} random sources {comparison.same_outputs}; the "

@@ -127,11 +127,6 @@ def settings_of(config: Any) -> tuple[RunConfig, Labels]:
     return run, labels
 
 
-def check_settings(config: Any) -> None:
-    """Check what `settings_of` does, before the weights are read."""
-    settings_of(config)
-
-
 def model_settings(family: Family, config: Any) -> ModelConfig:
     """The settings of the encoder itself."""
     positions = getattr(config, "position_embedding_type", None) or "absolute"

@@ -102,10 +102,6 @@ def read(found: ModelFolder) -> tuple[EncoderDecoder, Both]:
 # Settings
 
 
-def check_settings(config: Any) -> None:
-    """The settings of a translator are checked with its tensors; see `model_settings`."""
-
-
 def model_settings(config: Mapping[str, Any], tensors: Tensors) -> ModelConfig:
     """The settings of a Marian model, by `MarianConfig.to_dict()`.
 
@@ -390,14 +386,9 @@ def compare_export(
     model, theirs = model.double(), theirs.double()
     for source, output, found in zip(sources, outputs, generated, strict=True):
         logits = _compare_logits(comparison, model, theirs, tokenizers, [source], [output[:-1]])[0]
-        expected = numberings[1].theirs[output].tolist()
-
-        def apart(
-            at: int, logits: Tensor = logits, a: list[int] = expected, b: list[int] = found
-        ) -> float:
-            return float(logits[at - 1, a[at]] - logits[at - 1, b[at]])
-
-        comparison.outputs(expected, found, apart)
+        expected, found = numberings[1].theirs[output].tolist()[1:], found[1:]
+        steps = zip(logits, expected, found, strict=False)
+        comparison.outputs(expected, found, [float(step[a] - step[b]) for step, a, b in steps])
     return (
         f"the tokens of {len(texts)} texts and greedy outputs of {len(sources)} random sources "
         f"{comparison.same_outputs}; logits differ by {comparison.largest:.1e} at most"
