@@ -64,7 +64,7 @@ def test_outputs_begin_with_the_forced_prefix_whose_score_counts(method) -> None
 
 
 @pytest.mark.parametrize(
-    ("prefix", "positions"), [*(((i,), None) for i in (PAD, BOS, EOS, -1)), ((3,) * 10, 9)]
+    ("prefix", "positions"), [*(((i,), None) for i in (PAD, BOS, EOS, -1, 7)), ((3,) * 10, 9)]
 )
 def test_a_prefix_that_cannot_be_an_output_is_an_error(
     prefix: Tokens, positions: int | None
@@ -72,11 +72,6 @@ def test_a_prefix_that_cannot_be_an_output_is_an_error(
     with pytest.raises(SearchError) as caught:
         search(TableStepper(), [(4,), (5,)], SearchConfig(), [(), prefix], [2, 7], positions)
     assert "sentence 8 " in caught.value.what
-
-
-def test_a_prefix_outside_the_vocabulary_is_an_error() -> None:
-    with pytest.raises(SearchError):
-        search(TableStepper(vocabulary=7), [(4,), (5,)], SearchConfig(), [(), (7,)])
 
 
 def test_prefixes_and_keys_are_as_many_as_the_sources_and_keys_are_not_negative() -> None:

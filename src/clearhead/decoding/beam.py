@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from clearhead.decoding.constraints import Constraints
-from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.engine import Hypothesis, ranked
 from clearhead.decoding.logits import (
     best_tokens,
     check_scores,
@@ -88,9 +88,7 @@ def beam_search(
     rows = Rows(stepper, np.arange(len(longest)), config.length_penalty)
     while rows.stop_at(limit):
         _extend(rows, constraints, widths, config.beam_size, trace)
-    for hypotheses in rows.found:
-        hypotheses.sort(key=lambda h: (not h.finished, -h.normalised_score))
-    return [hypotheses[: config.n_best] for hypotheses in rows.found]
+    return [ranked(hypotheses, config.n_best) for hypotheses in rows.found]
 
 
 def _extend(

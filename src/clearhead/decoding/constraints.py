@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from clearhead.decoding.stepper import Ids, Rows
-from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
@@ -33,21 +32,11 @@ class Constraints:
             self._forced[sentence, : len(prefix)] = prefix
 
     def apply(self, logits: Tensor, rows: Rows) -> None:
-        """Forbid, in place, the tokens that may not follow each row; logits (rows, vocabulary).
-
-        Raises:
-            SearchError: a forced token is not in the vocabulary.
-        """
+        """Forbid, in place, the tokens that may not follow each row; logits (rows, vocabulary)."""
         if rows.steps >= self._forced.shape[1]:
             self._forbid(logits, rows)
             return
         forced = self._forced[rows.sentence, rows.steps]
-        if (forced >= logits.shape[1]).any():
-            raise SearchError(
-                f"a prefix has the id {forced.max()}, but the vocabulary has {logits.shape[1]} "
-                "tokens",
-                todo="encode the prefix with the model's own target tokenizer",
-            )
         (row,) = np.nonzero(forced != FREE)
         forced_rows, forced_tokens = torch.from_numpy(row), torch.from_numpy(forced[row])
         forced_logits = logits[forced_rows, forced_tokens]

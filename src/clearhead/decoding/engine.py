@@ -185,9 +185,16 @@ def in_batches(
 
 
 def prefixes_and_keys(
-    count: int, prefixes: Sequence[Sequence[int]] | None, keys: Sequence[int] | None
+    count: int,
+    prefixes: Sequence[Sequence[int]] | None,
+    keys: Sequence[int] | None,
+    vocabulary: int,
+    positions: int | None = None,
 ) -> tuple[Sequence[Sequence[int]], Sequence[int]]:
-    """The prefixes and keys of `count` sources, checked, or their defaults; see `Engine`."""
+    """The prefixes and keys of `count` sources, checked, or their defaults; see `Engine`.
+
+    The model has so many target tokens and `positions` for an output.
+    """
     prefixes = [()] * count if prefixes is None else prefixes
     keys = range(count) if keys is None else keys
     if not len(prefixes) == len(keys) == count:
@@ -196,12 +203,25 @@ def prefixes_and_keys(
     for prefix, key in zip(prefixes, keys, strict=True):
         if key < 0:
             raise SearchError("a key is negative", todo="number the sources from 0")
-        if any(token < 0 or token in (PAD, BOS, EOS) for token in prefix):
+        if any(token in (PAD, BOS, EOS) or not 0 <= token < vocabulary for token in prefix):
             raise SearchError(
-                f"the prefix of sentence {key + 1} contains padding, a start or an end symbol",
-                todo="give the ids of the words only",
+                f"the prefix of sentence {key + 1} contains padding, a start or an end symbol, or "
+                f"an id outside the vocabulary of {vocabulary} tokens",
+                todo="give the ids of the words only, by the model's own target tokenizer",
+            )
+        if positions is not None and len(prefix) > positions:
+            raise SearchError(
+                f"the prefix of sentence {key + 1} has {len(prefix)} tokens, but the model has "
+                f"{positions} positions",
+                todo="shorten the prefix",
             )
     return prefixes, keys
+
+
+def ranked(hypotheses: Sequence[Hypothesis], n_best: int) -> list[Hypothesis]:
+    """The best hypotheses, best first; unfinished ones rank after all finished ones."""
+    best_first = sorted(hypotheses, key=lambda h: (not h.finished, -h.normalised_score))
+    return best_first[:n_best]
 
 
 def check_batch_size(batch_size: Any, unit: str, where: str, error: type[ClearheadError]) -> None:

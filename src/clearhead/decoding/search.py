@@ -19,7 +19,6 @@ from clearhead.decoding.engine import (
 from clearhead.decoding.logits import check_scores, likeliest_token
 from clearhead.decoding.sampling import sample
 from clearhead.decoding.stepper import Stepper
-from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import beyond
 from clearhead.tokenizer import BOS, EOS
@@ -51,17 +50,12 @@ def search(
         trace: records the tree of a beam search, if there is one source only.
 
     Raises:
-        SearchError: a prefix does not fit, or the logits contain NaN or plus infinity.
+        SearchError: the logits contain NaN or plus infinity.
     """
-    longest = []
-    for source, prefix, key in zip(sources, prefixes, keys, strict=True):
-        if positions is not None and len(prefix) > positions:
-            raise SearchError(
-                f"the prefix of sentence {key + 1} has {len(prefix)} tokens, but the model has "
-                f"{positions} positions",
-                todo="shorten the prefix",
-            )
-        longest.append(longest_output(len(source), config, len(prefix), positions))
+    longest = [
+        longest_output(len(source), config, len(prefix), positions)
+        for source, prefix in zip(sources, prefixes, strict=True)
+    ]
     if not sources:
         return []
     with torch.inference_mode():

@@ -82,7 +82,9 @@ class TorchEngine:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
         set_up_thread()
-        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
+        # One position for each step; the first is that of the start symbol.
+        vocabulary, positions = self.model.output.out_features, self.model.target_input.max_length
+        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys, vocabulary, positions)
         rows = search.n_best if search.method == "sampling" else search.beam_size
         width = self.model.output.in_features
 
@@ -96,8 +98,7 @@ class TorchEngine:
                     search,
                     prefixes=[prefixes[i] for i in batch],
                     keys=[keys[i] for i in batch],
-                    # One for each step; the first is that of the start symbol.
-                    positions=self.model.target_input.max_length,
+                    positions=positions,
                     scored=self.scores,
                 )
 
