@@ -78,11 +78,9 @@ def translate_texts(
     divided into blocks. `remarks` are on the texts themselves.
 
     Raises:
-        SearchError: the batch size is not a positive number, or the prefixes do not fit.
+        SearchError: the batch size is not a positive number, or a prefix does not fit.
     """
     check_batch_size(batch_size, "sentences", "translate", SearchError)
-    if prefixes is not None:
-        check_prefixes(prefixes, len(texts))
     source_tokenizer, target_tokenizer = tokenizers
     filled = [i for i, text in enumerate(texts) if not is_blank(text)]
     sources = source_tokenizer.encode_batch([texts[i] for i in filled])

@@ -72,13 +72,14 @@ class Comparison:
         if expected != found:
             raise self.unequal(why=f"{what} differ")
 
-    def near(self, what: str, expected: ArrayLike, found: ArrayLike) -> None:
-        """Compare numbers."""
+    def near(self, what: str, expected: ArrayLike, found: ArrayLike) -> float:
+        """Compare numbers; returns the largest difference."""
         difference = float(np.abs(np.subtract(expected, found)).max(initial=0.0))
         # Written so that NaN is an error too.
         if not difference <= self.tolerance:
             raise self.unequal(why=f"{what} differ by {difference:.2g}")
         self.largest = max(self.largest, difference)
+        return difference
 
     def outputs(
         self, expected: Sequence[int], found: Sequence[int], apart: Sequence[float]

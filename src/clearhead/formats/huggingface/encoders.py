@@ -303,26 +303,23 @@ def compare_import(
     theirs: Any,
     tokens: Any,
 ) -> None:
-    """Compare the tokens of texts, and the logits of a batch, or the hidden states without a head.
-
-    A small model may have fewer positions than a text has tokens.
-    """
+    """Compare the tokens of texts, and the hidden states and logits of a batch of them."""
     tokenizer = files["tokenizer"]
     batch = tokens(list(SENTENCES), padding=True, return_tensors="pt")
     ids, mask = batch["input_ids"], batch["attention_mask"].bool()
     ours = torch.from_numpy(tokenizer.numbering.ours)[ids]
     rows = [row[real].tolist() for row, real in zip(ours, mask, strict=True)]
     comparison.same("the tokens of a text", tokenizer.encode_batch(SENTENCES), rows)
-    longest = theirs.config.max_position_embeddings - FAMILIES[theirs.config.model_type].skipped(
-        theirs.config
-    )
+    # A small model may have fewer positions than a text has tokens.
+    skipped = FAMILIES[theirs.config.model_type].skipped(theirs.config)
+    longest = theirs.config.max_position_embeddings - skipped
     _compare_vectors(comparison, model, theirs, *(x[:, :longest] for x in (ours, ids, mask)))
 
 
 def compare_export(
     comparison: Comparison, model: EncoderClassifier, parts: Parts, theirs: Any, tokens: Any
 ) -> str:
-    """Compare the tokens of texts, one of them cut, and the logits of a batch of them."""
+    """Compare the tokens of texts, one of them cut, and the vectors of a batch of them."""
     inputs, _ = parts
     texts = [*SENTENCES, " ".join(SENTENCES) * 40]
     rows = [np.array(ids, dtype=np.int64) for ids in inputs.tokenizer.encode_batch(texts)]
@@ -331,11 +328,8 @@ def compare_export(
     ids, mask = batch["input_ids"], batch["attention_mask"].bool()
     found = torch.from_numpy(_numbering_of(inputs.tokenizer).ours)[ids].masked_fill(~mask, PAD)
     comparison.same("the tokens of a text", ours.tolist(), found.tolist())
-    _compare_vectors(comparison, model, theirs, ours, ids, mask)
-    return (
-        f"the tokens of {len(texts)} texts are the same; "
-        f"logits differ by {comparison.largest:.1e} at most"
-    )
+    apart = _compare_vectors(comparison, model, theirs, ours, ids, mask)
+    return f"the tokens of {len(texts)} texts are the same; logits differ by {apart:.1e} at most"
 
 
 @torch.inference_mode()
@@ -346,11 +340,13 @@ def _compare_vectors(
     ours: Tensor,
     ids: Tensor,
     mask: Tensor,
-) -> None:
-    """Compare what both compute of a padded batch of the same tokens, in float64."""
-    model, found = model.double(), theirs.double()(input_ids=ids, attention_mask=mask.long())
-    if has_head(theirs.config):
-        comparison.near("logits", model(ours).numpy(), found.logits.numpy())
-    else:
-        hidden, other = model.encode(ours)[0], found.last_hidden_state
-        comparison.near("hidden states", hidden[mask].numpy(), other[mask].numpy())
+) -> float:
+    """Compare hidden states and logits of a padded batch, in float64; how far logits are apart."""
+    model, theirs = model.double(), theirs.double()
+    inputs = {"input_ids": ids, "attention_mask": mask.long()}
+    encoder = getattr(theirs, theirs.base_model_prefix, theirs)
+    hidden, other = model.encode(ours)[0], encoder(**inputs)[0]
+    comparison.near("hidden states", hidden[mask].numpy(), other[mask].numpy())
+    if not has_head(theirs.config):
+        return 0.0
+    return comparison.near("logits", model(ours).numpy(), theirs(**inputs).logits.numpy())

@@ -43,17 +43,18 @@ def fast_tokenizer(tokenizer: Tokenizer, start: str = SPECIAL[BOS]) -> tokenizer
     plain = {
         name: processor.get_score(i)
         for i, name in zip(ids, names, strict=True)
-        if _is_plain(processor, i)
+        if not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))
     }
+    has_bytes = "<0x00>" in names
     if tokenizer.kind == "bpe":
         vocabulary = {name: i for i, name in enumerate(names)}
         merges = [pair for pair, _ in sorted(_merges(plain), key=lambda merge: -merge[1])]
         model = models.BPE(
-            vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=_has_bytes(names)
+            vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=has_bytes
         )
     else:
         scored = [(name, plain.get(name, NEVER)) for name in names]
-        model = models.Unigram(scored, tokenizer.unk_id - 1, _has_bytes(names))
+        model = models.Unigram(scored, tokenizer.unk_id - 1, has_bytes)
     converted = tokenizers.Tokenizer(model)
     steps = [
         *_steps_of(tokenizer.form),
@@ -98,14 +99,6 @@ def _steps_of(form: NormalForm) -> Iterator[Any]:
         yield normalizers.Replace(Regex(DOTTED), "i")
         if unicode:
             yield unicode()
-
-
-def _is_plain(processor: sentencepiece.SentencePieceProcessor, i: int) -> bool:
-    return not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))
-
-
-def _has_bytes(names: list[str]) -> bool:
-    return "<0x00>" in names
 
 
 def _merges(scores: dict[str, float]) -> Iterator[tuple[tuple[str, str], float]]:
