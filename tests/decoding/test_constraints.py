@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,19 @@ def test_outputs_begin_with_the_forced_prefix_whose_score_counts(method) -> None
             assert hypothesis.score == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("prefix", [(PAD,), (BOS,), (5, EOS), (-1,), (7,)])
-def test_a_prefix_that_cannot_be_an_output_is_an_error(prefix: Tokens) -> None:
-    with pytest.raises(SearchError, match="prefix"):
-        search(TableStepper(vocabulary=7), [(4,), (5,)], SearchConfig(), [(), prefix])
+@pytest.mark.parametrize(
+    ("prefix", "positions"), [*(((i,), None) for i in (PAD, BOS, EOS, -1, 7)), ((3,) * 10, 9)]
+)
+def test_a_prefix_that_cannot_be_an_output_is_an_error(
+    prefix: Tokens, positions: int | None
+) -> None:
+    with pytest.raises(SearchError) as caught:
+        search(TableStepper(), [(4,), (5,)], SearchConfig(), [(), prefix], [2, 7], positions)
+    assert "sentence 8 " in caught.value.what
+
+
+def test_prefixes_and_keys_are_as_many_as_the_sources_and_keys_are_not_negative() -> None:
+    wrong: list[dict[str, Any]] = [{"prefixes": [()]}, {"keys": [1, 2, 3]}, {"keys": [0, -1]}]
+    for choices in wrong:
+        with pytest.raises(SearchError):
+            search(TableStepper(), [(4,), (5,)], SearchConfig(method="sampling"), **choices)

@@ -15,7 +15,7 @@ import pytest
 from clearhead import device
 from clearhead.api.exporting import export_model
 from clearhead.decoding import ctranslate2_engine
-from clearhead.decoding import ctranslate2_library as runtime
+from clearhead.decoding import ctranslate2_library as library
 from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import TABLE_POSITIONS
 from clearhead.decoding.engine import Hypothesis, length_penalty, longest_output
@@ -108,7 +108,7 @@ def test_a_batch_is_divided_among_the_workers(
 
         score_batch = translate_batch
 
-    monkeypatch.setattr(runtime, "open_translator", lambda *_: Spy())
+    monkeypatch.setattr(library, "open_translator", lambda *_: Spy())
     engine = fast_engine(folder)
     with pytest.raises(TypeError):
         engine.translate([[3]] * sentences, config())
@@ -149,9 +149,9 @@ def test_threads_are_workers_of_a_narrow_model_on_a_cpu(
 
     monkeypatch.setattr(ctranslate2, "Translator", translator)
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: gpus)
-    monkeypatch.setattr(runtime, "real_cores", lambda: 1)
-    monkeypatch.setattr(runtime, "intel", lambda: False)
-    monkeypatch.setattr(runtime, "NARROW", small_config().d_model - wider)
+    monkeypatch.setattr(library, "real_cores", lambda: 1)
+    monkeypatch.setattr(library, "intel", lambda: False)
+    monkeypatch.setattr(library, "NARROW", small_config().d_model - wider)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     fast_engine(folder, threads, device=device)
     assert made == [expected]
@@ -180,10 +180,10 @@ def test_threads_share_a_single_sentence_if_each_has_a_core(
         def __init__(self, *arguments: Any) -> None:
             *_, self.workers, self.threads = arguments
 
-    monkeypatch.setattr(runtime, "open_translator", Made)
-    monkeypatch.setattr(runtime, "real_cores", lambda: cores)
-    monkeypatch.setattr(runtime, "intel", lambda: False)
-    monkeypatch.setattr(runtime, "ONE_THREAD", small_config().d_model - 1)
+    monkeypatch.setattr(library, "open_translator", Made)
+    monkeypatch.setattr(library, "real_cores", lambda: cores)
+    monkeypatch.setattr(library, "intel", lambda: False)
+    monkeypatch.setattr(library, "ONE_THREAD", small_config().d_model - 1)
     found = fast_engine(folder, threads, **choices).translators
     alone, many = found.of(1), found.of(2)
     assert isinstance(alone, Made)
@@ -191,13 +191,13 @@ def test_threads_share_a_single_sentence_if_each_has_a_core(
     assert (alone.workers, alone.threads) == expected
     assert (many.workers, many.threads) == (threads, 1)
     # The narrowest models are as fast with one.
-    monkeypatch.setattr(runtime, "ONE_THREAD", small_config().d_model)
+    monkeypatch.setattr(library, "ONE_THREAD", small_config().d_model)
     found = fast_engine(folder, threads, **choices).translators
     assert found.of(1) is found.of(2)
     assert (found.of(1).workers, found.of(1).threads) == (threads, 1)
     # Threads that share a product lose by it there, however wide it is.
-    monkeypatch.setattr(runtime, "intel", lambda: True)
-    monkeypatch.setattr(runtime, "NARROW", 0)
+    monkeypatch.setattr(library, "intel", lambda: True)
+    monkeypatch.setattr(library, "NARROW", 0)
     found = fast_engine(folder, threads, **choices).translators
     assert found.of(1) is found.of(2)
     assert (found.of(1).workers, found.of(1).threads) == (threads, 1)
@@ -222,9 +222,10 @@ def test_the_model_of_these_tests_ends_some_outputs_and_others_not(model: TorchE
 def test_greedy_search_with_prefixes_gives_what_pytorch_gives(
     model: TorchEngine, engine: CTranslate2Engine, choices: dict[str, Any]
 ) -> None:
-    sources = random_sources()
-    draw = np.random.default_rng(2)
+    sources, draw = random_sources(), np.random.default_rng(2)
     prefixes = [draw.integers(FIRST, TARGETS, draw.integers(0, 4)).tolist() for _ in sources]
+    # A prefix may repeat what must not come twice.
+    prefixes[:2] = [4, 4, 4], [4, 5, 4, 5, 4]
     search = config(beam_size=1, **choices)
     found = engine.translate(sources, search, prefixes=prefixes)
     assert_same(found, model.translate(sources, search, prefixes=prefixes))
@@ -233,26 +234,10 @@ def test_greedy_search_with_prefixes_gives_what_pytorch_gives(
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-@pytest.mark.parametrize("prefix", [[4, 4, 4], [4, 5, 4, 5, 4]], ids=str)
-def test_a_prefix_may_repeat_what_must_not_come_twice(
-    engine: CTranslate2Engine, model: TorchEngine, prefix: list[int], beam_size: int
-) -> None:
-    search = config(beam_size=beam_size, no_repeat_ngram=2)
-    sources = random_sources(4)
-    found = engine.translate(sources, search, prefixes=[prefix] * 4)
-    expected = model.translate(sources, search, prefixes=[prefix] * 4)
-    if beam_size == 1:
-        assert_same(found, expected)
-    for (ours,), (theirs,) in zip(found, expected, strict=True):
-        assert list(ours.tokens[: len(prefix)]) == list(theirs.tokens[: len(prefix)]) == prefix
-
-
-@pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_prefix_beyond_the_longest_output_is_the_output(
     engine: CTranslate2Engine, model: TorchEngine, beam_size: int
 ) -> None:
-    search = config(beam_size=beam_size, max_length=2)
-    prefixes = [[4, 5, 6, 7]]
+    search, prefixes = config(beam_size=beam_size, max_length=2), [[4, 5, 6, 7]]
     found = engine.translate([[3, 4]], search, prefixes=prefixes)
     assert_same(found, model.translate([[3, 4]], search, prefixes=prefixes))
     assert found[0][0].tokens == (4, 5, 6, 7)
@@ -380,50 +365,46 @@ def test_outputs_are_scored_in_parts_where_their_logits_are_many(
 
 
 @pytest.mark.parametrize(
-    ("choices", "message"),
+    ("choices", "named"),
     [
-        ({"method": "sampling"}, r"(?s)sampling.*--engine torch"),
-        ({"no_repeat_ngram": 1, "min_length": 14}, r"(?s)min_length = 14.*--engine torch"),
-        ({"min_length": 4096}, r"(?s)4097 tokens.*4096 positions.*max_length"),
-        (
-            {"max_length_ratio": 5.0},
-            r"(?s)sentence 2: .* 5125 tokens.*4096 positions.*max_length",
-        ),
+        ({"method": "sampling"}, "sampling"),
+        ({"no_repeat_ngram": 1, "min_length": 14}, "min_length = 14"),
+        ({"min_length": 4096}, "4097 tokens"),
+        ({"max_length_ratio": 5.0}, "5125 tokens"),
     ],
 )
 def test_an_unsupported_search_is_an_error_that_names_the_setting(
-    engine: CTranslate2Engine, choices: dict[str, Any], message: str
+    engine: CTranslate2Engine, choices: dict[str, Any], named: str
 ) -> None:
-    with pytest.raises(SearchError, match=message):
+    with pytest.raises(SearchError) as caught:
         engine.translate([[3], [3] * 1024], config(**choices))
+    assert named in caught.value.what
+    assert "--engine torch" in str(caught.value.todo)
+    assert (caught.value.where == "sentence 2") == ("max_length_ratio" in choices)
+
+
+def test_positions_and_vocabulary_decide_which_searches_are_supported(
+    engine: CTranslate2Engine,
+) -> None:
     assert engine.unsupported(config(max_length_ratio=5.0), source=100) is None
     assert engine.unsupported(config(max_length_ratio=5.0, max_length=100), source=1024) is None
     assert engine.unsupported(config(max_length_offset=100), source=1024) is None
     assert engine.unsupported(config(max_length_offset=100), prefix=4000) is not None
     assert engine.unsupported(config(no_repeat_ngram=1, min_length=len(TARGET_WORDS))) is None
-
-
-def test_a_setting_that_the_engine_does_not_know_is_rejected(engine: CTranslate2Engine) -> None:
     assert engine.unsupported(FurtherSearch()) is None
-    with pytest.raises(SearchError, match="further"):
-        engine.translate([[3]], FurtherSearch(further=1))
+    further = engine.unsupported(FurtherSearch(further=1))
+    assert further is not None
+    assert "further" in further.what
 
 
-@pytest.mark.parametrize(
-    ("prefix", "message"),
-    [
-        ([4, EOS], "the prefix of sentence 8 "),
-        ([99], "sentence 8: the prefix .* 16 tokens"),
-        ([4] * (TABLE_POSITIONS + 1), r"(?s)sentence 8: .*4097 .*prefix.*4096 .*--engine torch"),
-        ([4] * TABLE_POSITIONS, r"(?s)sentence 8: .*4096 .*prefix.*4096 .*--engine torch"),
-    ],
-)
+@pytest.mark.parametrize("prefix", [[4, EOS], [99], [4] * (TABLE_POSITIONS + 1), [4, 4] * 2048])
 def test_a_prefix_that_does_not_fit_is_named_by_its_sentence(
-    engine: CTranslate2Engine, prefix: list[int], message: str
+    engine: CTranslate2Engine, prefix: list[int]
 ) -> None:
-    with pytest.raises(SearchError, match=message):
+    with pytest.raises(SearchError) as caught:
         engine.translate([[3]], config(), prefixes=[prefix], keys=[7])
-    with pytest.raises(SearchError, match="2 prefixes"):
+    assert "sentence 8" in str(caught.value)
+    with pytest.raises(SearchError):
         engine.translate([[3]], config(), prefixes=[[], []])
 
 
@@ -438,7 +419,7 @@ def test_learned_positions_bound_sources_and_outputs(tmp_path: Path) -> None:
     found = engine.translate(sources, search)
     assert [len(each[0].tokens) for each in found] == [20, 20]
     assert_same(found, model.translate(sources, search))
-    with pytest.raises(SearchError, match=r"(?s)21 .* prefix.* model .*20 positions"):
+    with pytest.raises(SearchError):
         engine.translate([[3]], search, prefixes=[[4] * 21])
 
 
@@ -464,31 +445,29 @@ class Failing:
     def translate_batch(self, *_: Any, **__: Any) -> None:
         raise self.error
 
-    def score_batch(self, *_: Any, **__: Any) -> None:
-        raise self.error
+    score_batch = translate_batch
 
 
 OUT_OF_MEMORY = "CUDA failed with error out of memory"
+NO_DRIVER = "CUDA failed with error CUDA driver version is insufficient for CUDA runtime version"
 
 
 @pytest.mark.parametrize(
-    ("error", "why"),
-    [
-        (RuntimeError(OUT_OF_MEMORY), OUT_OF_MEMORY),
-        (RuntimeError("Library libcublas.so.12 is not found"), "libcublas"),
-        (MemoryError(), "MemoryError"),
-    ],
+    "error", [RuntimeError(OUT_OF_MEMORY), RuntimeError("no libcublas.so.12"), MemoryError()]
 )
 def test_a_failure_while_translating_or_scoring_is_an_error_for_the_user(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(runtime, "open_translator", lambda *_: Failing(error))
+    monkeypatch.setattr(library, "open_translator", lambda *_: Failing(error))
     engine = fast_engine(folder)
-    message = rf"(?s)CTranslate2 failed on this device.*{why}.*--device cpu .*--batch-size"
-    with pytest.raises(ClearheadError, match=message):
-        engine.translate([[3]], config())
-    with pytest.raises(ClearheadError, match=message):
-        engine.token_scores([[3]], [(4,)])
+    for fails in (
+        lambda: engine.translate([[3]], config()),
+        lambda: engine.token_scores([[3]], [(4,)]),
+    ):
+        with pytest.raises(ClearheadError) as caught:
+            fails()
+        assert caught.value.why == (str(error) or "MemoryError")
+        assert "--device cpu" in str(caught.value.todo)
     code, out, err = run("translate", str(folder), "--engine", "ctranslate2", stdin="s1\n")
     assert (code, out) == (ClearheadError.exit_code, "")
     assert "clearhead: CTranslate2 failed on this device" in err
@@ -497,62 +476,48 @@ def test_a_failure_while_translating_or_scoring_is_an_error_for_the_user(
 def test_a_bug_in_calling_ctranslate2_keeps_its_traceback(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "open_translator", lambda *_: Failing(TypeError("of ours")))
-    with pytest.raises(TypeError, match="of ours"):
+    monkeypatch.setattr(library, "open_translator", lambda *_: Failing(TypeError("of ours")))
+    with pytest.raises(TypeError):
         fast_engine(folder).translate([[3]], config())
 
 
-NO_DRIVER = "CUDA failed with error CUDA driver version is insufficient for CUDA runtime version"
-FAILED = "CTranslate2 failed on this device"
-
-
 @pytest.mark.parametrize(
-    ("error", "gpus", "kind", "what"),
+    ("error", "gpus", "kind"),
     [
-        (RuntimeError(NO_DRIVER), 0, ConfigError, "finds no GPU"),
-        (ValueError("was not compiled with CUDA support"), 0, ConfigError, "finds no GPU"),
-        (RuntimeError(OUT_OF_MEMORY), 1, ClearheadError, FAILED),
-        (RuntimeError("CUDA failed with error unspecified"), 1, ClearheadError, FAILED),
-        (RuntimeError("cuBLAS failed with status 3"), 1, ClearheadError, FAILED),
-        (MemoryError(), 0, ClearheadError, FAILED),
-        (RuntimeError("File model.bin is incomplete"), 1, ExportError, "cannot read the export"),
+        (RuntimeError(NO_DRIVER), 0, ConfigError),
+        (ValueError("was not compiled with CUDA support"), 0, ConfigError),
+        (ValueError("no such compute type"), 0, ConfigError),
+        (RuntimeError(OUT_OF_MEMORY), 1, ClearheadError),
+        (RuntimeError("CUDA failed with error unspecified"), 1, ClearheadError),
+        (RuntimeError("cuBLAS failed with status 3"), 1, ClearheadError),
+        (MemoryError(), 0, ClearheadError),
+        (RuntimeError("File model.bin is incomplete"), 1, ExportError),
+        # A word in the path is not about a GPU.
+        (RuntimeError("Unable to open file 'model.bin' in model '{path}'"), 0, ExportError),
     ],
+    ids=str,
 )
 def test_failures_while_loading_are_distinguished(
-    folder: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
     gpus: int,
     kind: type[ClearheadError],
-    what: str,
 ) -> None:
     import ctranslate2
+
+    folder = random_folder(tmp_path / "CUDA out of memory")
+    error = type(error)(str(error).format(path=export_model(folder)))
 
     def failing(*_: Any, **__: Any) -> None:
         raise error
 
     monkeypatch.setattr(ctranslate2, "Translator", failing)
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: gpus)
-    with pytest.raises(ClearheadError, match=what) as raised:
+    with pytest.raises(ClearheadError) as raised:
         fast_engine(folder, device="cuda")
     assert type(raised.value) is kind
     assert raised.value.why == (str(error) or "MemoryError")
-
-
-def test_a_word_in_the_path_of_an_export_is_no_failure_of_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import ctranslate2
-
-    folder = random_folder(tmp_path / "CUDA out of memory")
-    path = export_model(folder)
-
-    def failing(*_: Any, **__: Any) -> None:
-        raise RuntimeError(f"Unable to open file 'model.bin' in model '{path}'")
-
-    monkeypatch.setattr(ctranslate2, "Translator", failing)
-    with pytest.raises(ExportError, match="cannot read the export"):
-        fast_engine(folder)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="another system may have another OpenMP")
@@ -561,12 +526,12 @@ def test_a_wide_model_in_a_library_that_waits_long_is_warned_of(
     narrow: int, is_warned: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several workers of one thread each do not wait for each other."""
-    runtime.installed()
+    library.installed()
     monkeypatch.delitem(device._imported, "ctranslate2")
     for name in device.WAITING:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(runtime, "NARROW", narrow)
-    monkeypatch.setattr(runtime, "intel", lambda: False)
+    monkeypatch.setattr(library, "NARROW", narrow)
+    monkeypatch.setattr(library, "intel", lambda: False)
     device.warn_of_long_waits.cache_clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -8,14 +8,12 @@ import math
 from collections import Counter
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.decoding.beam import Trace, beam_search
 from clearhead.decoding.engine import Hypothesis, longest_output
 from clearhead.decoding.search import greedy_search
-from clearhead.decoding.stepper import Stepper
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
@@ -107,21 +105,6 @@ def test_a_narrow_beam_gives_what_the_reference_gives(vocabulary: int, beam_size
             assert_same(hypotheses, reference_beam(stepper, source, config)[0])
 
 
-def test_a_beam_of_one_takes_the_likeliest_token_each_time() -> None:
-    stepper = TableStepper(vocabulary=50, end_bonus=1.0)
-    results = search(stepper, SOURCES, SearchConfig(beam_size=1))
-    ends = set()
-    for source, (hypothesis,) in zip(SOURCES, results, strict=True):
-        symbols: Tokens = ()
-        while EOS not in symbols and len(symbols) < 2 * len(source) + 20:
-            logits = stepper.logits(source, symbols).clone()
-            logits[[PAD, BOS]] = -math.inf
-            symbols = (*symbols, int(logits.argmax()))
-        assert symbols_of(hypothesis) == symbols
-        ends.add(hypothesis.finished)
-    assert ends == {True, False}
-
-
 @settings(max_examples=60)
 @given(
     longest=st.lists(st.integers(0, 9), max_size=5),
@@ -153,14 +136,6 @@ def test_greedy_search_is_beam_search_with_a_beam_of_one(
         assert ours.token_scores == ()
         assert math.isnan(ours.score)
         assert math.isnan(ours.normalised_score)
-
-
-def test_hypotheses_are_distinct_and_in_order() -> None:
-    config = SearchConfig(beam_size=8, n_best=8, max_length=12)
-    for hypotheses in search(TableStepper(), SOURCES, config):
-        assert len({symbols_of(h) for h in hypotheses}) == len(hypotheses) == 8
-        keys = [(not h.finished, -h.normalised_score) for h in hypotheses]
-        assert keys == sorted(keys)
 
 
 def test_fewer_best_are_the_first_of_more() -> None:
@@ -340,29 +315,6 @@ def test_no_output_exceeds_the_positions_of_the_model(method) -> None:
         assert len(hypothesis.tokens) == 9
     # The start symbol is among them.
     assert max(len(prefix) for rows in never_ends.stepped for _, prefix in rows) == 9
-
-
-def test_a_prefix_error_counts_sentences_from_one() -> None:
-    for prefix, positions in (((EOS,), None), ((3,) * 10, 9)):
-        with pytest.raises(SearchError, match="the prefix of sentence 8 "):
-            search(TableStepper(), [(4,), (5,)], SearchConfig(), [(), prefix], [2, 7], positions)
-
-
-def test_prefixes_and_keys_must_be_as_many_as_the_sources() -> None:
-    with pytest.raises(SearchError, match=r"1 prefixes .* 2 sources"):
-        search(TableStepper(), [(4,), (5,)], SearchConfig(), prefixes=[()])
-    with pytest.raises(SearchError, match=r"3 keys .* 2 sources"):
-        search(TableStepper(), [(4,), (5,)], SearchConfig(), keys=[1, 2, 3])
-    with pytest.raises(SearchError, match="negative"):
-        search(TableStepper(), [(4,)], SearchConfig(method="sampling"), keys=[-1])
-
-
-def test_the_fake_models_implement_the_protocol() -> None:
-    steppers: list[Stepper] = [TableStepper(), ConstantStepper([0.0] * 5)]
-    for stepper in steppers:
-        stepper.start([[3], [4], [5]])
-        stepper.reorder(torch.tensor([2, 0]))
-        assert stepper.step(torch.tensor([BOS, BOS])).shape[0] == 2
 
 
 def test_the_greedy_loop_runs_only_with_the_settings_that_it_knows(

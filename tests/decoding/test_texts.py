@@ -256,7 +256,7 @@ def test_a_text_that_a_tokenizer_cannot_encode_is_an_error_of_that_text() -> Non
             raise ModelFolderError("the tokenizer of the model cannot encode a text")
         return [[texts_module.EMPTY]] * (last - first)
 
-    found = with_errors(translate, 7, lambda: None)
+    found = with_errors(translate, [()] * 7, lambda: None)
     assert [isinstance(one.error, ModelFolderError) for (one,) in found] == [
         number == 2 for number in range(7)
     ]
@@ -265,7 +265,7 @@ def test_a_text_that_a_tokenizer_cannot_encode_is_an_error_of_that_text() -> Non
         raise ClearheadError("broken")
 
     with pytest.raises(ClearheadError, match="broken"):
-        with_errors(translate, 7, broken)
+        with_errors(translate, [()] * 7, broken)
 
 
 def test_a_repetition_that_the_prefix_gives_is_none_of_the_translation(fake: Translator) -> None:

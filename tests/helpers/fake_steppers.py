@@ -16,7 +16,6 @@ from torch import Tensor
 
 from clearhead.decoding.engine import Hypothesis, prefixes_and_keys
 from clearhead.decoding.search import search as search_checked
-from clearhead.decoding.stepper import Stepper
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS
 
@@ -65,6 +64,7 @@ class ConstantStepper:
 
     def __init__(self, logits: Sequence[float]) -> None:
         self.logits = torch.tensor(logits)
+        self.vocabulary = len(logits)
         self.count = 0
 
     def start(self, sources: Sequence[Sequence[int]]) -> None:
@@ -82,7 +82,7 @@ SOURCES: list[Tokens] = [(4, 5), (6,), (3, 3, 3, 4), (5, 4), (9,)]
 
 
 def search(
-    stepper: Stepper,
+    stepper: TableStepper | ConstantStepper,
     sources: Sequence[Sequence[int]],
     config: SearchConfig,
     prefixes: Sequence[Sequence[int]] | None = None,
@@ -91,7 +91,8 @@ def search(
     scored: bool = True,
 ) -> list[list[Hypothesis]]:
     """Search as an engine does, which checks prefixes and keys first."""
-    prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
+    vocabulary = stepper.vocabulary
+    prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys, vocabulary, positions)
     return search_checked(stepper, sources, config, prefixes, keys, positions, scored)
 
 

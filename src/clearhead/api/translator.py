@@ -145,7 +145,6 @@ class Translator:
             translate_texts,
             warn_of_hypotheses,
             with_errors,
-            with_remarks,
         )
 
         settings = chosen_search(self.search if search is None else search, choices)
@@ -171,6 +170,7 @@ class Translator:
                 batch_size=batch_size,
                 progress=count,
                 offset=offset + first,
+                remarks=remarks[first:last],
             )
 
         def probe() -> None:
@@ -179,11 +179,10 @@ class Translator:
         if on_error == "raise":
             found = translate(0, len(sources))
         elif on_error == "return":
-            found = with_errors(translate, len(sources), probe)
+            found = with_errors(translate, remarks, probe)
         else:
             what = f"on_error = {on_error!r} is neither 'raise' nor 'return'"
             raise SearchError(what, where="translate")
-        found = with_remarks(found, remarks)
         warn_of_hypotheses(found, offset)
         return found
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from clearhead.decoding.constraints import Constraints
-from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.engine import Hypothesis, ranked
 from clearhead.decoding.logits import (
     best_tokens,
     check_scores,
@@ -44,11 +44,7 @@ class Node:
 
 
 class Trace:
-    """The tree of a beam search over one sentence.
-
-    Attributes:
-        nodes: in the order found; those of a step are those of its rows, best first in each.
-    """
+    """The tree of a beam search over one sentence; its nodes are in the order found."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
@@ -84,18 +80,7 @@ def beam_search(
     and leaves one less for live ones. The sentence ends when none is left, or at its length limit.
     Hypotheses that are then live are unfinished and rank after all finished ones. The rank is the
     score divided by the length penalty; among equals, the one found first is better. A beam of 1
-    is greedy search.
-
-    Args:
-        stepper: the model; it has one row for each sentence.
-        longest: (sentences,) the maximum number of steps of each.
-        prefixes: the tokens that each output must begin with.
-        config: the settings of the search.
-        trace: records the tree, if there is one sentence only.
-
-    Raises:
-        SearchError: a forced token is not in the vocabulary, or the logits contain NaN or plus
-            infinity.
+    is greedy search. `longest` has the maximum number of steps of each sentence.
     """
     constraints = Constraints(config, prefixes)
     limit = np.asarray(longest, dtype=np.int64)
@@ -103,18 +88,13 @@ def beam_search(
     rows = Rows(stepper, np.arange(len(longest)), config.length_penalty)
     while rows.stop_at(limit):
         _extend(rows, constraints, widths, config.beam_size, trace)
-    for hypotheses in rows.found:
-        hypotheses.sort(key=lambda h: (not h.finished, -h.normalised_score))
-    return [hypotheses[: config.n_best] for hypotheses in rows.found]
+    return [ranked(hypotheses, config.n_best) for hypotheses in rows.found]
 
 
 def _extend(
     rows: Rows, constraints: Constraints, widths: Ids, beam_size: int, trace: Trace | None
 ) -> None:
-    """Extend every sentence by its best tokens; changes `rows` and `widths`.
-
-    `widths` (sentences,) is the maximum number of live hypotheses of each sentence.
-    """
+    """Extend every sentence, which has at most `widths` live hypotheses; changes both."""
     tokens, scores = _extensions(rows, constraints, beam_size)
     parent, rank = _choose(rows, scores, widths)
     if trace is not None:

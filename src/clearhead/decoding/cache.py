@@ -46,15 +46,8 @@ class Slots:
     """Assigns a slot to each row, and knows which slots have the same content.
 
     Content is identified by its origin: the slot in which it was written first. At one position
-    two slots with the same origin have the same content.
-
-    Args:
-        positions: positions to allocate.
-        count: the number of rows, and of slots.
-
-    Attributes:
-        length: the number of positions written.
-        of_row: (rows,) the slot of each row: a permutation of 0 … rows − 1.
+    two slots with the same origin have the same content. `length` is the number of positions
+    written, and `of_row` (rows,) the slot of each row: a permutation of 0 … rows − 1.
     """
 
     def __init__(self, positions: int, count: int) -> None:
@@ -137,15 +130,9 @@ class DecodingState:
     """The keys and values of the sources and of each row's target so far.
 
     Each step calls `advance` once and then `extend` for each layer. The results of `extend` are
-    invalid after `reorder`.
-
-    Args:
-        memories: of each layer the keys and values of the encoder's output.
-        mask: True at the tokens of a source, False at padding.
-
-    Attributes:
-        hidden: (sentences · heads, 1, source) added to attention scores to hide the padding of the
-            sources.
+    invalid after `reorder`. `memories` are of each layer the keys and values of the encoder's
+    output. `hidden` (sentences · heads, 1, source) is added to attention scores to hide the padding
+    of the sources.
     """
 
     def __init__(
@@ -202,10 +189,9 @@ class DecodingState:
         self._values = self._all_values.narrow(2, 0, position + 1).unbind(0)
 
     def extend(self, layer: int, keys_values: Float[Tensor, "rows width"]) -> Attended:
-        """Write the newest position of a layer; returns the target so far, a group for each row.
+        """Write the newest position of a layer, of each head its key, then its value.
 
-        Args:
-            keys_values: of each head its key, then its value; in the order of the slots.
+        Returns the target so far, a group for each row.
         """
         self._newest[layer].copy_(keys_values)
         return Attended(self._keys[layer], self._values[layer])
@@ -239,11 +225,7 @@ class DecodingState:
 
     @torch.inference_mode()
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Let row i continue former row `rows[i]`; the number of rows may change.
-
-        Args:
-            rows: on the CPU.
-        """
+        """Let row i continue former row `rows[i]`; the number of rows may change."""
         # Invalid from here on; `advance` makes new views.
         self._newest = self._keys = self._values = ()
         continued, before = rows.numpy(), self._slots.of_row

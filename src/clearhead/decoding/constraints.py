@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from clearhead.decoding.stepper import Ids, Rows
-from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
@@ -22,11 +21,7 @@ class Constraints:
 
     Forbidden are padding and the start symbol, the end symbol before `min_length` tokens, and with
     `no_repeat_ngram` = n a second occurrence of any n-gram (Paulus et al. 2018, section 2.5). A
-    forced prefix overrides all of these.
-
-    Args:
-        config: the settings of the search.
-        prefixes: for each sentence the tokens that its output must begin with.
+    forced prefix of a sentence overrides all of these.
     """
 
     def __init__(self, config: SearchConfig, prefixes: Sequence[Sequence[int]]) -> None:
@@ -37,21 +32,11 @@ class Constraints:
             self._forced[sentence, : len(prefix)] = prefix
 
     def apply(self, logits: Tensor, rows: Rows) -> None:
-        """Forbid, in place, the tokens that may not follow each row; logits (rows, vocabulary).
-
-        Raises:
-            SearchError: a forced token is not in the vocabulary.
-        """
+        """Forbid, in place, the tokens that may not follow each row; logits (rows, vocabulary)."""
         if rows.steps >= self._forced.shape[1]:
             self._forbid(logits, rows)
             return
         forced = self._forced[rows.sentence, rows.steps]
-        if (forced >= logits.shape[1]).any():
-            raise SearchError(
-                f"a prefix has the id {forced.max()}, but the vocabulary has {logits.shape[1]} "
-                "tokens",
-                todo="encode the prefix with the model's own target tokenizer",
-            )
         (row,) = np.nonzero(forced != FREE)
         forced_rows, forced_tokens = torch.from_numpy(row), torch.from_numpy(forced[row])
         forced_logits = logits[forced_rows, forced_tokens]

@@ -22,6 +22,7 @@ from clearhead.decoding.engine import (
     length_penalty,
     longest_output,
     prefixes_and_keys,
+    ranked,
 )
 from clearhead.errors import ExportError, SearchError
 from clearhead.settings import SearchConfig
@@ -153,7 +154,7 @@ class CTranslate2Engine:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
         if error := self.unsupported(search):
             raise error
-        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
+        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys, len(self._targets))
         sentences = [
             self._sentence(source, prefix, search, key)
             for source, prefix, key in zip(sources, prefixes, keys, strict=True)
@@ -190,16 +191,8 @@ class CTranslate2Engine:
     def _sentence(
         self, source: Sequence[int], prefix: Sequence[int], search: SearchConfig, key: int
     ) -> Sentence:
-        where = f"sentence {key + 1}"
-        vocabulary = len(self._targets)
-        if max(prefix, default=0) >= vocabulary:
-            raise SearchError(
-                f"the prefix contains ids outside the vocabulary of {vocabulary} tokens",
-                where=where,
-                todo="encode the prefix with the model's own target tokenizer",
-            )
         if error := self.unsupported(search, len(prefix), len(source)):
-            error.where = where
+            error.where = f"sentence {key + 1}"
             raise error
         longest = longest_output(len(source), search, len(prefix), self.exported.longest_output)
         return Sentence(source, prefix, longest)
@@ -213,7 +206,7 @@ class CTranslate2Engine:
         forced = any(sentence.prefix for sentence in batch)
         if search.beam_size > 1 and (forced or search.min_length or search.no_repeat_ngram):
             return self._scored(batch, found, search)
-        found = [_ranked(hypotheses, search) for hypotheses in found]
+        found = [ranked(hypotheses, search.n_best) for hypotheses in found]
         return self._scored(batch, found, search) if self.scores or search.n_best > 1 else found
 
     def _search_batch(
@@ -299,7 +292,7 @@ class CTranslate2Engine:
         def scored(h: Hypothesis) -> Hypothesis:
             return hypothesis_of(h.tokens, next(scores)[: _steps(h)], search.length_penalty)
 
-        return [_ranked([scored(h) for h in each], search) for each in found]
+        return [ranked([scored(h) for h in each], search.n_best) for each in found]
 
 
 def _named(names: Sequence[str], tokens: Iterable[Sequence[int]]) -> list[list[str]]:
@@ -316,9 +309,3 @@ def _hypothesis(
 ) -> Hypothesis:
     penalty = length_penalty(len(tokens) + finished, search.length_penalty)
     return Hypothesis(tokens, score, (), score / penalty, finished)
-
-
-def _ranked(hypotheses: Sequence[Hypothesis], search: SearchConfig) -> list[Hypothesis]:
-    """The `n_best` hypotheses, best first; unfinished ones rank after all finished ones."""
-    best_first = sorted(hypotheses, key=lambda h: (not h.finished, -h.normalised_score))
-    return best_first[: search.n_best]

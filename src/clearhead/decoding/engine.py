@@ -102,13 +102,7 @@ class Engine(Protocol):
 
 
 def hypothesis_of(tokens: Sequence[int], token_scores: Sequence[float], alpha: float) -> Hypothesis:
-    """The hypothesis of these tokens; one more score than tokens means that it is finished.
-
-    Args:
-        tokens: without the start and end symbols.
-        token_scores: the log-probability of each token, and of the end symbol if it was reached.
-        alpha: the exponent of `length_penalty`.
-    """
+    """The hypothesis of these tokens; one more score than tokens means that it is finished."""
     # Added one by one, as a search does it: `sum` rounds differently.
     total = 0.0
     for score in token_scores:
@@ -137,13 +131,8 @@ def longest_output(
 
     This is `max_length_ratio * source_length + max_length_offset`, rounded up. It is at least
     `prefix_length + max_length_offset`, and at least `min_length` and the end symbol. It is at
-    most `max_length`, if that is set. A prefix that is longer than `max_length` is the output.
-
-    Args:
-        source_length: tokens of the source.
-        config: has the limits.
-        prefix_length: tokens that the output must begin with.
-        positions: the model's positions for an output; None: no limit.
+    most `max_length`, if that is set. A prefix that is longer than `max_length` is the output. The
+    model may have a limit, too: its `positions` for an output.
     """
     # Without the small number 1.1 * 50 gives 56, because in floats it is 55.00000000000001.
     longest = math.ceil(config.max_length_ratio * source_length + config.max_length_offset - 1e-9)
@@ -162,13 +151,8 @@ def batches_by_length(
     """Batches of indices of inputs of similar length, the longest inputs first.
 
     With the longest first, a lack of memory shows at once, and estimates of the remaining time
-    are on the safe side.
-
-    Args:
-        lengths: of the inputs.
-        batch_size: maximum number of inputs of a batch.
-        padded_tokens: maximum number of tokens of a batch, padding included; a longer input is a
-            batch of its own.
+    are on the safe side. A batch has at most `padded_tokens` tokens, padding included; a longer
+    input is a batch of its own.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
@@ -190,10 +174,7 @@ def in_batches(
 ) -> list[Result]:
     """The results for all inputs, in their order, computed in the batches of `batches_by_length`.
 
-    Args:
-        lengths: as for `batches_by_length`, like `batch_size` and `padded_tokens`.
-        compute: the results for the inputs with these indices.
-        progress: called after each batch with the number of inputs that are done.
+    `progress` is called after each batch with the number of inputs that are done.
     """
     results: dict[int, Result] = {}
     for batch in batches_by_length(lengths, batch_size, padded_tokens):
@@ -204,13 +185,15 @@ def in_batches(
 
 
 def prefixes_and_keys(
-    count: int, prefixes: Sequence[Sequence[int]] | None, keys: Sequence[int] | None
+    count: int,
+    prefixes: Sequence[Sequence[int]] | None,
+    keys: Sequence[int] | None,
+    vocabulary: int,
+    positions: int | None = None,
 ) -> tuple[Sequence[Sequence[int]], Sequence[int]]:
     """The prefixes and keys of `count` sources, checked, or their defaults; see `Engine`.
 
-    Raises:
-        SearchError: there are not as many as sources, a prefix contains an id that is not a word,
-            or a key is negative.
+    The model has so many target tokens and `positions` for an output.
     """
     prefixes = [()] * count if prefixes is None else prefixes
     keys = range(count) if keys is None else keys
@@ -220,26 +203,29 @@ def prefixes_and_keys(
     for prefix, key in zip(prefixes, keys, strict=True):
         if key < 0:
             raise SearchError("a key is negative", todo="number the sources from 0")
-        if any(token < 0 or token in (PAD, BOS, EOS) for token in prefix):
+        if any(token in (PAD, BOS, EOS) or not 0 <= token < vocabulary for token in prefix):
             raise SearchError(
-                f"the prefix of sentence {key + 1} contains padding, a start or an end symbol",
-                todo="give the ids of the words only",
+                f"the prefix of sentence {key + 1} contains padding, a start or an end symbol, or "
+                f"an id outside the vocabulary of {vocabulary} tokens",
+                todo="give the ids of the words only, by the model's own target tokenizer",
+            )
+        if positions is not None and len(prefix) > positions:
+            raise SearchError(
+                f"the prefix of sentence {key + 1} has {len(prefix)} tokens, but the model has "
+                f"{positions} positions",
+                todo="shorten the prefix",
             )
     return prefixes, keys
 
 
+def ranked(hypotheses: Sequence[Hypothesis], n_best: int) -> list[Hypothesis]:
+    """The best hypotheses, best first; unfinished ones rank after all finished ones."""
+    best_first = sorted(hypotheses, key=lambda h: (not h.finished, -h.normalised_score))
+    return best_first[:n_best]
+
+
 def check_batch_size(batch_size: Any, unit: str, where: str, error: type[ClearheadError]) -> None:
-    """Check that a batch size is a whole number of at least 1.
-
-    Args:
-        batch_size: the value to check.
-        unit: what it counts, e.g. "sentences".
-        where: the method that received it.
-        error: the class of the error.
-
-    Raises:
-        ClearheadError: of the class `error`; it is not.
-    """
+    """Raise an error of this class unless a batch size is a whole number of at least 1."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise error(
             f"batch_size = {batch_size!r} is not a number of {unit}",

@@ -30,12 +30,7 @@ Step = Callable[[Tensor, DecodingState], Tensor]
 
 
 class FastDecoder:
-    """The fast decoder of a model; after its weights change, create a new one.
-
-    Args:
-        model: must be in evaluation mode while this is used.
-        make_product: makes a product with a weight and a bias.
-    """
+    """The fast decoder of a model in evaluation mode; new weights need a new one."""
 
     def __init__(self, model: EncoderDecoder, make_product: MakeProduct = plain_product) -> None:
         self.model = model

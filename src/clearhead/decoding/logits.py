@@ -59,16 +59,9 @@ def likeliest_token(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The likeliest token of each row of logits (rows, vocabulary), and its log-probability.
 
-    On a CPU the logits are overwritten.
-
-    Args:
-        logits: (rows, vocabulary).
-        first: the first id that may be chosen.
-        scored: whether log-probabilities are needed; without, logits before `first` are ignored.
-
-    Returns:
-        Ids (rows,), int64, and log-probabilities (rows,), float64, or logits if not `scored`. They
-        are minus infinity if no token is possible, and NaN or plus infinity if a logit is.
+    Ids before `first` may not be chosen. If not `scored`, logits are returned instead of
+    log-probabilities, and those before `first` are ignored. They are minus infinity if no token is
+    possible, and NaN or plus infinity if a logit is. On a CPU the logits are overwritten.
     """
     # Over all tokens, those before `first` included: scores are the model's own.
     normaliser = log_normaliser(logits) if scored else None

@@ -116,11 +116,7 @@ def _scales(rows: Tensor, integer: int) -> Tensor:
 
 
 def choose_product(compute_type: str, device: torch.device) -> MakeProduct:
-    """The function that makes the products of a compute type: `float32`, `bfloat16` or `int8`.
-
-    Raises:
-        ConfigError: the type is unknown, or this device does not support it.
-    """
+    """The function that makes the products of a compute type; a `ConfigError` if there is none."""
     kinds: dict[str, MakeProduct] = {
         "float32": plain_product,
         "bfloat16": bfloat16_product,

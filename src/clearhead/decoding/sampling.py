@@ -28,18 +28,8 @@ def sample(
     Draws are in the order drawn, not ranked, so the first few are as fair a sample as all. A draw
     depends only on `config.seed`, the key of the sentence and the number of the draw. The
     distribution is changed by temperature, `top_k` and `top_p`, in this order (Holtzman et al.
-    2020, section 3). The scores are those of the unchanged distribution of the model.
-
-    Args:
-        stepper: the model; it has one row for each sentence.
-        longest: (sentences,) the maximum number of steps of each.
-        prefixes: the tokens that each output must begin with.
-        config: the settings of the search.
-        keys: (sentences,) the number of each sentence for its random draws, at least 0.
-
-    Raises:
-        SearchError: a forced token is not in the vocabulary, or the logits contain NaN or plus
-            infinity.
+    2020, section 3). The scores are those of the unchanged distribution of the model. `longest`
+    has the maximum number of steps of each sentence.
     """
     count = config.n_best
     # From here on each draw is a sentence of its own.

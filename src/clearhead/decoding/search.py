@@ -19,7 +19,6 @@ from clearhead.decoding.engine import (
 from clearhead.decoding.logits import check_scores, likeliest_token
 from clearhead.decoding.sampling import sample
 from clearhead.decoding.stepper import Stepper
-from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import beyond
 from clearhead.tokenizer import BOS, EOS
@@ -40,32 +39,23 @@ def search(
     Beam search gives the `n_best` best, best first. Sampling gives `n_best` draws in the order
     drawn. A tiny vocabulary may give fewer. The result for a sentence does not depend on the
     other sentences. Every search ends: a hypothesis that reaches the length limit, or that no
-    token may follow, is returned as unfinished.
+    token may follow, is returned as unfinished. The log-probabilities of a prefix count.
 
     Args:
         stepper: the model.
-        sources: the ids of each source.
+        sources: as for `Engine.translate`, like `prefixes` and `keys`, which were checked.
         config: the settings of the search.
-        prefixes: for each source the ids that its output must begin with; their log-probabilities
-            count in the score. They were checked by `prefixes_and_keys`, like the keys.
-        keys: as for `Engine.translate`.
         positions: the stepper's positions for an output; None: no limit.
-        scored: whether scores are needed. Only greedy search is faster without; the other
-            searches always compute them.
+        scored: whether scores are needed. Only greedy search is faster without.
         trace: records the tree of a beam search, if there is one source only.
 
     Raises:
-        SearchError: a prefix does not fit, or the logits contain NaN or plus infinity.
+        SearchError: the logits contain NaN or plus infinity.
     """
-    longest = []
-    for source, prefix, key in zip(sources, prefixes, keys, strict=True):
-        if positions is not None and len(prefix) > positions:
-            raise SearchError(
-                f"the prefix of sentence {key + 1} has {len(prefix)} tokens, but the model has "
-                f"{positions} positions",
-                todo="shorten the prefix",
-            )
-        longest.append(longest_output(len(source), config, len(prefix), positions))
+    longest = [
+        longest_output(len(source), config, len(prefix), positions)
+        for source, prefix in zip(sources, prefixes, strict=True)
+    ]
     if not sources:
         return []
     with torch.inference_mode():
@@ -85,17 +75,8 @@ def greedy_search(
 
     The result is that of beam search with a beam of 1. This loop leaves out what only several
     hypotheses need, a fifth of the time of a small model (docs/decisions/0010). The only
-    constraint that it supports is `min_length`.
-
-    Args:
-        stepper: the model; it has one row for each sentence.
-        longest: (sentences,) the maximum number of steps of each.
-        config: the settings of the search.
-        scored: whether scores are needed; they take a pass over all logits.
-
-    Raises:
-        SearchError: the logits contain NaN or plus infinity; without scores the logits of tokens
-            that may not follow are not checked.
+    constraint that it supports is `min_length`. Scores take a pass over all logits; without, the
+    logits of tokens that may not follow are not checked.
     """
     tokens: list[list[int]] = [[] for _ in longest]
     scores: list[list[float]] = [[] for _ in longest]

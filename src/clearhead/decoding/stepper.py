@@ -47,12 +47,7 @@ class Rows:
 
     All rows have the same number of tokens. Only logits are on the device, so a step waits for the
     device once, when it fetches its results. Forced tokens, forbidden n-grams and random draws
-    each add one more wait.
-
-    Args:
-        stepper: a started stepper.
-        stepper_rows: for each sentence the row of the stepper that it continues.
-        alpha: the exponent of `length_penalty`.
+    each add one more wait. Each sentence at first continues one of the `stepper_rows`.
 
     Attributes:
         sentence: (rows,) the sentence of each row, ascending. At first each has one empty row.

@@ -69,94 +69,83 @@ def translate_texts(
     batch_size: int = 64,
     progress: Callable[[int], None] | None = None,
     offset: int = 0,
+    remarks: Sequence[Sequence[Remark]] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each text, best first; samples are in the order drawn.
+    """The hypotheses of each text, best first; see `Translator.translate`.
 
-    An empty text has one empty hypothesis. A text of more than `LONGEST_SOURCE` tokens, or of more
-    than the engine can read, is cut.
-
-    Args:
-        engine: runs the model.
-        tokenizers: of the source and of the target.
-        texts: one sentence each.
-        search: the settings of the search.
-        prefixes: for each text the beginning of its translation; spaces at its ends are ignored.
-        batch_size: maximum number of sentences of a batch.
-        progress: called with the number of texts that are done.
-        offset: the number of texts before these. Errors and random draws count from there, so
-            that the result does not depend on how texts are divided into blocks.
+    A text of more than `LONGEST_SOURCE` tokens, or of more than the engine can read, is cut. Errors
+    and random draws count from `offset`, so that the result does not depend on how texts are
+    divided into blocks. `remarks` are on the texts themselves.
 
     Raises:
-        SearchError: the batch size is not a positive number, or the prefixes do not fit.
+        SearchError: the batch size is not a positive number, or a prefix does not fit.
     """
     check_batch_size(batch_size, "sentences", "translate", SearchError)
-    if prefixes is not None:
-        check_prefixes(prefixes, len(texts))
     source_tokenizer, target_tokenizer = tokenizers
     filled = [i for i, text in enumerate(texts) if not is_blank(text)]
     sources = source_tokenizer.encode_batch([texts[i] for i in filled])
-    remarks: list[list[Remark]] = [[] for _ in filled]
+    noted = [[*each] for each in remarks] if remarks else [[] for _ in texts]
     longest = longest_source(engine)
-    for found, source in zip(remarks, sources, strict=True):
+    for i, source in zip(filled, sources, strict=True):
         if len(source) > longest:
-            found.append(Remark("cut", f"has {len(source):,} tokens and was cut to {longest:,}"))
+            noted[i].append(Remark("cut", f"has {len(source):,} tokens and was cut to {longest:,}"))
             source[:] = cut(source, longest, source_tokenizer.boundaries)
     keys = [offset + i for i in filled]
     ids = None
     if prefixes is not None:
         # A space at the end would become a piece, with which the next word should begin.
         stripped = [prefixes[i].strip() for i in filled]
-        ids = _encode_prefixes(stripped, keys, target_tokenizer, remarks)
+        ids = _encode_prefixes(stripped, keys, target_tokenizer, [noted[i] for i in filled])
     outputs = engine.translate(
         sources, search, prefixes=ids, keys=keys, batch_size=batch_size, progress=progress
     )
-    results = [[EMPTY] for _ in texts]
+    results = [[_noted(EMPTY, each)] for each in noted]
 
-    def complete(
-        hypothesis: Hypothesis, source: Sequence[int], begun: int, found: list[Remark]
-    ) -> Hypothesis:
-        text, found = target_tokenizer.decode(hypothesis.tokens), list(found)
+    def complete(hypothesis: Hypothesis, i: int, source: Sequence[int], begun: int) -> Hypothesis:
+        text, found = target_tokenizer.decode(hypothesis.tokens), list(noted[i])
         if not hypothesis.finished:
             found.append(Remark("unfinished", "has a translation that ends at the length limit"))
         repeated = repetition(hypothesis.tokens[begun:], target_tokenizer.decode)
         if repeated and not repetition(source, source_tokenizer.decode):
             found.append(Remark("repetition", f"has a translation that repeats {repeated!r}"))
-        return dataclasses.replace(hypothesis, text=text, warnings=tuple(found))
+        return _noted(dataclasses.replace(hypothesis, text=text), found)
 
     given = [0] * len(filled) if ids is None else list(map(len, ids))
-    of_each = zip(filled, outputs, sources, given, remarks, strict=True)
-    for i, hypotheses, source, begun, found in of_each:
-        results[i] = [complete(hypothesis, source, begun, found) for hypothesis in hypotheses]
+    for i, hypotheses, source, begun in zip(filled, outputs, sources, given, strict=True):
+        results[i] = [complete(hypothesis, i, source, begun) for hypothesis in hypotheses]
     return results
 
 
+def _noted(hypothesis: Hypothesis, remarks: Sequence[Remark]) -> Hypothesis:
+    """A hypothesis with remarks; of one kind the first is kept."""
+    kinds = {each.kind: each for each in reversed(remarks)}
+    return dataclasses.replace(hypothesis, warnings=tuple(reversed(kinds.values())))
+
+
 def with_errors(
-    translate: Callable[[int, int], list[list[Hypothesis]]], count: int, probe: Callable[[], object]
+    translate: Callable[[int, int], list[list[Hypothesis]]],
+    remarks: Sequence[Sequence[Remark]],
+    probe: Callable[[], object],
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of `count` texts; a text that has an error has one hypothesis with the error.
+    """The hypotheses of texts; a text that has an error has one hypothesis with the error.
 
-    Args:
-        translate: (first, last) -> the hypotheses of these texts, without the last one.
-        count: the number of texts.
-        probe: translates another text. If that fails, the error is not one of a text.
-
-    Raises:
-        ClearheadError: of the probe.
+    `translate` gives those from the first to before the last index. `probe` translates another
+    text: if that fails, the error is not one of a text, and is raised.
     """
 
     def in_halves(first: int, last: int) -> list[list[Hypothesis]]:
         try:
             return translate(first, last)
         except ClearheadError as error:
-            if (first, last) == (0, count):
+            if (first, last) == (0, len(remarks)):
                 probe()
             if last - first == 1:
                 nothing = Hypothesis((), math.nan, (), math.nan, finished=False, error=error)
-                return [[nothing]]
+                return [[_noted(nothing, remarks[first])]]
         middle = (first + last) // 2
         return [*in_halves(first, middle), *in_halves(middle, last)]
 
-    return in_halves(0, count)
+    return in_halves(0, len(remarks))
 
 
 def longest_source(engine: Engine) -> int:
@@ -177,21 +166,6 @@ def repetition(tokens: Sequence[int], decode: Callable[[Sequence[int]], str]) ->
             if len(part) * REPEATS >= LEAST_REPEATED and any(map(str.isalpha, part)):
                 return part
     return ""
-
-
-def with_remarks(
-    found: Sequence[Sequence[Hypothesis]], remarks: Sequence[Sequence[Remark]]
-) -> list[list[Hypothesis]]:
-    """The hypotheses of each text with more remarks on it; of one kind the first is kept."""
-
-    def added(hypothesis: Hypothesis, more: Sequence[Remark]) -> Hypothesis:
-        kinds = {each.kind: each for each in reversed((*more, *hypothesis.warnings))}
-        return dataclasses.replace(hypothesis, warnings=tuple(reversed(kinds.values())))
-
-    return [
-        [added(each, more) if more else each for each in hypotheses]
-        for hypotheses, more in zip(found, remarks, strict=True)
-    ]
 
 
 def warn_of_hypotheses(found: Sequence[Sequence[Hypothesis]], offset: int) -> None:

@@ -82,7 +82,9 @@ class TorchEngine:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
         set_up_thread()
-        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
+        # One position for each step; the first is that of the start symbol.
+        vocabulary, positions = self.model.output.out_features, self.model.target_input.max_length
+        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys, vocabulary, positions)
         rows = search.n_best if search.method == "sampling" else search.beam_size
         width = self.model.output.in_features
 
@@ -96,8 +98,7 @@ class TorchEngine:
                     search,
                     prefixes=[prefixes[i] for i in batch],
                     keys=[keys[i] for i in batch],
-                    # One for each step; the first is that of the start symbol.
-                    positions=self.model.target_input.max_length,
+                    positions=positions,
                     scored=self.scores,
                 )
 
@@ -153,12 +154,7 @@ class ModelStepper:
 
 
 class ClassifierEngine:
-    """Classifies rows of numbers with PyTorch.
-
-    Args:
-        model: the classifier.
-        smaller: what the user can do if the memory of a GPU is full.
-    """
+    """Classifies rows of numbers with PyTorch; `smaller` is advice if a GPU's memory is full."""
 
     def __init__(
         self,
@@ -216,10 +212,7 @@ def with_weights(
 ) -> Model:
     """A model with the weights of a folder, on a device, in evaluation mode.
 
-    Args:
-        make_model: builds the model; it is called again after the shapes are checked.
-        found: the folder.
-        device: of the model.
+    `make_model` is called again after the shapes are checked.
 
     Raises:
         ModelFolderError: the weights are damaged, or belong to another model.

@@ -25,9 +25,9 @@ from clearhead.decoding.ctranslate2_library import (
 )
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
-from clearhead.errors import ExportError
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.formats.equality import GREEDY, UNEQUAL_EXPORT, Comparison, random_sources
+from clearhead.formats.registry import check_settings
 from clearhead.model.attention import MultiHeadAttention
 from clearhead.model.inputs import TokenEmbedding
 from clearhead.model.layers import DecoderLayer, EncoderLayer
@@ -41,24 +41,10 @@ TOLERANCE = 1e-3
 
 def check(found: ModelFolder) -> None:
     """Check that CTranslate2 can run a model exactly as PyTorch does; see `Exporter`."""
-    config = found.config.model
-    if config.norm_form != "standard":
-        setting, instead = f"norm_form = {config.norm_form!r}", "norm_form = 'standard'"
-        why = "its layer norm divides by √(variance + ε), this model's by (std + ε)"
-    elif config.norm == "pre" and not config.final_norm:
-        setting, instead = "final_norm = false", "final_norm = true"
-        why = "its pre-norm encoder and decoder always end with a norm"
-    elif config.input_convolution:
-        setting = f"input_convolution = {list(config.input_convolution)}"
-        instead = "input_convolution = 0"
-        why = "its encoder has no convolution over the input"
-    else:
-        return
-    raise ExportError(
-        f"model.{setting} cannot be exported to CTranslate2",
-        why=why,
-        todo=f"use the model as it is, or train one with {instead}",
-    )
+    # Its pre-norm encoder and decoder always end with a norm.
+    norm = {"model.final_norm": [True]} if found.config.model.norm == "pre" else {}
+    has = {"model.norm_form": ["standard"], "model.input_convolution": [()], **norm}
+    check_settings(found.config, "CTranslate2", has)
 
 
 def build(found: ModelFolder, folder: Path) -> list[str]:
@@ -88,9 +74,8 @@ def compare(model: TorchEngine, exported: CTranslate2Engine, source_vocabulary: 
     for own, other, found in zip(ours, theirs, scores, strict=True):
         expected = own.token_scores
         comparison.near("log-probabilities of a token", expected, found[: len(expected)])
-        chosen = zip(expected, other.token_scores, strict=False)
-        apart = [a - b for a, b in chosen]
-        comparison.outputs(_steps(own), _steps(other), apart.__getitem__)
+        apart = [a - b for a, b in zip(expected, other.token_scores, strict=False)]
+        comparison.outputs(_steps(own), _steps(other), apart)
     tokens = sum(len(output.token_scores) for output in ours)
     return (
         f"greedy outputs of {len(sources)} random sources {comparison.same_outputs}; the "

@@ -72,28 +72,23 @@ class Comparison:
         if expected != found:
             raise self.unequal(why=f"{what} differ")
 
-    def near(self, what: str, expected: ArrayLike, found: ArrayLike) -> None:
-        """Compare numbers."""
+    def near(self, what: str, expected: ArrayLike, found: ArrayLike) -> float:
+        """Compare numbers; returns the largest difference."""
         difference = float(np.abs(np.subtract(expected, found)).max(initial=0.0))
         # Written so that NaN is an error too.
         if not difference <= self.tolerance:
             raise self.unequal(why=f"{what} differ by {difference:.2g}")
         self.largest = max(self.largest, difference)
+        return difference
 
     def outputs(
-        self, expected: Sequence[int], found: Sequence[int], apart: Callable[[int], float]
+        self, expected: Sequence[int], found: Sequence[int], apart: Sequence[float]
     ) -> None:
-        """Compare two greedy outputs.
-
-        Args:
-            expected: the tokens.
-            found: the tokens of the other program.
-            apart: how much likelier one token is than the other at the first difference.
-        """
+        """Compare two greedy outputs; `apart`: how much likelier one token is than the other."""
         if expected == found:
             return
         at = next(i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b)
-        if not abs(apart(at)) <= TIE:
+        if not abs(apart[at]) <= TIE:
             raise self.unequal(why=f"greedy outputs differ at token {at + 1}")
         self.ties += 1
 

@@ -6,6 +6,7 @@ A new format is a module of this package with `check` and `build` (see `Exporter
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
@@ -14,6 +15,7 @@ from clearhead.device import imported
 from clearhead.errors import ExportError
 from clearhead.folder.exports import write_export
 from clearhead.folder.model_folder import ModelFolder
+from clearhead.settings import RunConfig
 from clearhead.settings.declare import Runs
 
 
@@ -45,6 +47,29 @@ class Exporter(Protocol):
             ModelFolderError: the model folder is damaged.
         """
         ...
+
+
+def check_settings(config: RunConfig, program: str, has: Mapping[str, Sequence[Any]]) -> None:
+    """Check that settings have values for which a program computes the same; `has` lists them.
+
+    Raises:
+        ExportError: a setting has another value.
+    """
+    for path, values in has.items():
+        value: Any = config
+        for name in path.split("."):
+            value = getattr(value, name)
+        if value not in values:
+            possible = " or ".join(map(_in_words, values))
+            raise ExportError(
+                f"{path} = {_in_words(value)} cannot be exported to {program}",
+                why=f"{program} computes as with {path} = {possible}",
+                todo="use the model as it is, or another format, or train one with that setting",
+            )
+
+
+def _in_words(value: Any) -> str:
+    return repr(list(value) if isinstance(value, tuple) else value)
 
 
 class ExportFormat(NamedTuple):

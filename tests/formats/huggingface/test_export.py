@@ -22,9 +22,8 @@ from clearhead.formats.huggingface import translators
 from clearhead.formats.huggingface.reading import import_model
 from clearhead.formats.registry import export
 from clearhead.settings import Learned, NoPositions, RunConfig, SearchConfig, TokenizerConfig
-from clearhead.tokenizer import SentencePieceTokenizer, tokenizer_files
-from exported_models import random_folder, write_random_weights
-from fake_translator import run
+from clearhead.tokenizer import SentencePieceTokenizer
+from exported_models import write_random_weights
 from marian_models import TAGS, write_marian
 from small_models import small_config
 from small_runs import assert_same
@@ -121,13 +120,6 @@ def test_what_transformers_lacks_is_refused_by_name(
     assert not (tmp_path / "export").exists()
 
 
-def test_words_are_refused(tmp_path: Path) -> None:
-    folder = random_folder(tmp_path / "run")
-    with pytest.raises(ExportError) as caught:
-        export_model(folder, "huggingface", tmp_path / "export")
-    assert "tokenizer.kind" in caught.value.what
-
-
 TYINGS: list[dict[str, Any]] = [
     {"share_encoder_decoder_embeddings": share, "tie_word_embeddings": tie}
     for share in (True, False)
@@ -169,13 +161,7 @@ def test_an_unequal_export_is_discarded(tmp_path: Path, monkeypatch: pytest.Monk
         return config(dataclasses.replace(settings, activation="gelu"), numberings)
 
     monkeypatch.setattr(translators, "huggingface_config", other)
-    with pytest.raises(ExportError, match="differs from the model"):
+    with pytest.raises(ExportError) as caught:
         export_model(folder, "huggingface")
+    assert "differ" in str(caught.value.why)
     assert not (folder / "huggingface").exists()
-
-
-def test_the_command_exports(tmp_path: Path) -> None:
-    folder = translator(tmp_path / "run", norm="post", share_embeddings="all")
-    code, out, err = run("export", str(folder), "--format", "huggingface")
-    assert (code, out.strip()) == (0, str(folder / "huggingface"))
-    assert "are the same" in err

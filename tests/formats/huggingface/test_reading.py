@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import os
@@ -57,7 +58,7 @@ def test_the_hidden_states_of_an_encoder_are_those_of_transformers(
         hidden = encoder.model.encode(ids[None])[0][0].detach().numpy()
         np.testing.assert_allclose(hidden, outputs(tmp_path / "hf", original, text), atol=1e-5)
         assert len(clearhead.record(encoder, text).source) == len(names) == len(ids)
-    with pytest.raises(ModelFolderError, match="no labels"):
+    with pytest.raises(ModelFolderError):
         encoder.classify(TEXTS)
 
 
@@ -96,7 +97,7 @@ def test_an_encoder_without_labels_is_refused_where_labels_are_needed(tmp_path: 
         assert (code, out) == (ModelFolderError.exit_code, "")
         assert str(ours) in err
         assert "start_from" in err
-    with pytest.raises(ModelFolderError, match="no labels"):
+    with pytest.raises(ModelFolderError):
         api.load_classifier(ours).evaluate(["red"], ["yes"])
 
 
@@ -163,7 +164,8 @@ def test_settings_that_differ_from_the_model_are_rejected_before_anything_is_wri
 
 
 @pytest.mark.parametrize(
-    "damage", ["absent", "weights", "pickle", "tensor", "config", "type", "taken"]
+    "damage",
+    ["absent", "weights", "cut", "pickle", "tensor", "config", "type", "taken", "no words"],
 )
 def test_what_cannot_be_imported_is_refused_by_name(tmp_path: Path, damage: str) -> None:
     hf, ours = tmp_path / "hf", tmp_path / "ours"
@@ -172,6 +174,12 @@ def test_what_cannot_be_imported_is_refused_by_name(tmp_path: Path, damage: str)
         shutil.rmtree(hf)
     elif damage == "weights":
         (hf / "model.safetensors").write_bytes(b"nothing")
+    elif damage == "cut":
+        weights = hf / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif damage == "no words":
+        (hf / "tokenizer.json").unlink()
+        (hf / "vocab.txt").write_text("", encoding="utf-8")
     elif damage == "pickle":
         torch.save(load_file(hf / "model.safetensors"), hf / "pytorch_model.bin")
         (hf / "model.safetensors").unlink()
@@ -190,6 +198,7 @@ def test_what_cannot_be_imported_is_refused_by_name(tmp_path: Path, damage: str)
     code, out, err = run("import", "hf", str(hf), str(ours))
     assert (code, out) == (ModelFolderError.exit_code, "")
     assert str(ours if damage == "taken" else hf) in err
+    assert "download the model again" in err or damage != "cut"
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         name for name in ("hf", "ours") if (tmp_path / name).exists()
     )
@@ -269,23 +278,6 @@ def test_a_folder_without_the_files_of_a_tokenizer_is_refused(
     assert not (tmp_path / "ours").exists()
 
 
-def test_a_folder_with_weights_that_are_cut_short_is_to_be_downloaded_again(tmp_path: Path) -> None:
-    written(tmp_path / "hf", "Bert", head=True)
-    weights = tmp_path / "hf" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(ModelFolderError) as error:
-        import_model(tmp_path / "hf", tmp_path / "ours")
-    assert "download the model again" in str(error.value.todo)
-
-
-def test_a_tokenizer_without_words_is_refused(tmp_path: Path) -> None:
-    written(tmp_path / "hf", "Bert", head=True)
-    (tmp_path / "hf" / "tokenizer.json").unlink()
-    (tmp_path / "hf" / "vocab.txt").write_text("", encoding="utf-8")
-    with pytest.raises(ModelFolderError, match="tokenizer"):
-        import_model(tmp_path / "hf", tmp_path / "ours")
-
-
 def test_an_import_that_computes_something_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,13 +285,12 @@ def test_an_import_that_computes_something_else_is_refused(
     settings = encoders.model_settings
 
     def other(*arguments: Any) -> Any:
-        import dataclasses
-
         return dataclasses.replace(settings(*arguments), activation="relu")
 
     monkeypatch.setattr(encoders, "model_settings", other)
-    with pytest.raises(ModelFolderError, match="computes something else"):
+    with pytest.raises(ModelFolderError) as caught:
         import_model(tmp_path / "hf", tmp_path / "ours")
+    assert "hidden states" in str(caught.value.why)
     assert not (tmp_path / "ours").exists()
 
 
@@ -352,52 +343,65 @@ def with_settings(hf: Path, **settings: Any) -> None:
     (hf / "config.json").write_text(json.dumps(tree))
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        *({"num_hidden_layers": 10**9}, {"num_hidden_layers": 1001}, {"hidden_size": 10**7}),
-        *({"num_labels": 10**9}, {"vocab_size": 10**8}, {"max_position_embeddings": 10**12}),
-        # Each of these is possible, but not with these weights.
-        *({"num_hidden_layers": 1000}, {"hidden_size": 65536}, {"vocab_size": 10**7}),
-        *({"intermediate_size": 10**6}, {"type_vocab_size": 10**6}),
-    ],
-    ids=str,
-)
-def test_a_model_that_is_larger_than_its_weights_is_not_built(
-    foreign: Path, tmp_path: Path, settings: dict[str, int]
+SETTINGS: list[dict[str, Any]] = [
+    *({"num_hidden_layers": 10**9}, {"num_hidden_layers": 1001}, {"hidden_size": 10**7}),
+    *({"num_labels": 10**9}, {"vocab_size": 10**8}, {"max_position_embeddings": 10**12}),
+    # Each of these is possible, but not with these weights.
+    *({"num_hidden_layers": 1000}, {"hidden_size": 65536}, {"vocab_size": 10**7}),
+    *({"intermediate_size": 10**6}, {"type_vocab_size": 10**6}),
+    # Labels that cannot be used.
+    *(
+        {"id2label": {"0": "b", "1": label}, "label2id": {}}
+        for label in ("a\nb", "\x1b[2J", "a\tb", "\x85", "", "b")
+    ),
+]
+NAMES: list[object] = [
+    *("../secret.safetensors", "/etc/passwd", "a/b.safetensors", "..", "", ".", 5, None, ["x"]),
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=repr)
+def test_a_configuration_that_cannot_be_is_refused_before_the_weights_are_read(
+    foreign: Path, tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     hf = shutil.copytree(foreign, tmp_path / "hf")
     with_settings(hf, **settings)
     assert refused(hf, tmp_path).where == str(hf)
 
 
-def test_a_marian_model_with_a_huge_table_of_positions_is_not_built(tmp_path: Path) -> None:
-    hf = write_marian(tmp_path / "hf")
-    with_settings(hf, max_position_embeddings=10**6, d_model=1024)
-    assert refused(hf, tmp_path).where == str(hf)
-
-
-def test_a_model_that_does_not_fit_into_memory_is_not_built(
-    foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sources, "memory_of_process", lambda: 4000)
-    assert refused(foreign, tmp_path).where == str(foreign)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["../secret.safetensors", "/etc/passwd", "a/b.safetensors", "..", "", ".", 5, None, ["x"]],
-    ids=str,
-)
+@pytest.mark.parametrize("name", NAMES, ids=str)
 def test_an_index_that_names_files_outside_the_folder_is_refused(
     foreign: Path, tmp_path: Path, name: object
 ) -> None:
     hf = shutil.copytree(foreign, tmp_path / "hf")
     (hf / "model.safetensors").rename(tmp_path / "secret.safetensors")
-    (hf / sources.INDEX).write_text(json.dumps({"metadata": {}, "weight_map": {"x": name}}))
+    for names in ({"x": name}, name):
+        (hf / sources.INDEX).write_text(json.dumps({"metadata": {}, "weight_map": names}))
+        assert refused(hf, tmp_path).where == str(hf)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocab.txt", "extra.json", "other"])
+def test_a_pipe_or_a_huge_file_in_the_folder_is_not_opened(
+    foreign: Path, tmp_path: Path, name: str
+) -> None:
+    hf = shutil.copytree(foreign, tmp_path / "hf")
+    (hf / name).unlink(missing_ok=True)
+    os.mkfifo(hf / name)
     assert refused(hf, tmp_path).where == str(hf)
-    (hf / sources.INDEX).write_text(json.dumps({"weight_map": name}))
+    (hf / name).unlink()
+    with (hf / "tokenizer.json").open("r+b") as file:
+        file.truncate(2**40)
     assert refused(hf, tmp_path).where == str(hf)
+
+
+def test_a_model_that_needs_too_much_memory_is_not_built(
+    foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hf = write_marian(tmp_path / "hf")
+    with_settings(hf, max_position_embeddings=10**6, d_model=1024)
+    assert refused(hf, tmp_path).where == str(hf)
+    monkeypatch.setattr(sources, "memory_of_process", lambda: 4000)
+    assert refused(foreign, tmp_path).where == str(foreign)
 
 
 def test_an_index_of_files_beside_it_is_read(tmp_path: Path) -> None:
@@ -413,13 +417,6 @@ def test_a_pipe_in_the_folder_is_not_opened(foreign: Path, tmp_path: Path, name:
     hf = shutil.copytree(foreign, tmp_path / "hf")
     (hf / name).unlink(missing_ok=True)
     os.mkfifo(hf / name)
-    assert refused(hf, tmp_path).where == str(hf)
-
-
-def test_a_huge_file_of_a_tokenizer_is_not_read(foreign: Path, tmp_path: Path) -> None:
-    hf = shutil.copytree(foreign, tmp_path / "hf")
-    with (hf / "tokenizer.json").open("r+b") as file:
-        file.truncate(2**40)
     assert refused(hf, tmp_path).where == str(hf)
 
 
@@ -456,12 +453,3 @@ def test_a_name_on_the_hub_is_not_read_from_a_folder(
     shutil.copytree(foreign, tmp_path / "bert")
     monkeypatch.chdir(tmp_path)
     assert refused("hf:bert", tmp_path).where == "hf:bert"
-
-
-@pytest.mark.parametrize("label", ["a\nb", "\x1b[2J", "a\tb", "\x85", "", "b"], ids=repr)
-def test_labels_that_cannot_be_used_are_refused_before_the_weights_are_read(
-    foreign: Path, tmp_path: Path, label: str
-) -> None:
-    hf = shutil.copytree(foreign, tmp_path / "hf")
-    with_settings(hf, id2label={"0": "b", "1": label}, label2id={})
-    assert refused(hf, tmp_path).where == str(hf)

@@ -43,8 +43,8 @@ def read(theirs: Any) -> tuple[WeightMap, dict[str, Tensor]]:
 
 def imported(theirs: Any) -> EncoderDecoder:
     config = theirs.config.to_dict()
-    source, target = (numbering.size for numbering in numberings_in(config))
-    ours = build_model(model_settings(config, theirs.state_dict()), source, target)
+    source, target = numberings_in(config)
+    ours = build_model(model_settings(config, theirs.state_dict()), source.size, target.size)
     load_parameters(ours, read(theirs)[1], Path("marian"))
     return ours.eval()
 

@@ -10,7 +10,7 @@ so that it gives the probabilities of `clearhead classify`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from clearhead.errors import ModelFolderError
 from clearhead.folder.model_folder import ModelFolder, read_temperature
 from clearhead.folder.tensors import load_parameters, parameters_of
 from clearhead.formats.equality import SENTENCES, Comparison
-from clearhead.formats.huggingface.library import ACTIVATION_NAMES, ACTIVATIONS
+from clearhead.formats.huggingface.library import our_settings, their_settings
 from clearhead.formats.huggingface.pieces import fast_tokenizer
 from clearhead.formats.huggingface.sources import has_head
 from clearhead.formats.huggingface.weights import (
@@ -52,13 +52,16 @@ from clearhead.settings import (
     Sinusoidal,
     TokenizerConfig,
 )
-from clearhead.tokenizer import BOS, PAD, JsonTokenizer, SentencePieceTokenizer, Tokenizer
+from clearhead.tokenizer import BOS, PAD, JsonTokenizer, Tokenizer
 from clearhead.tokenizer.pretrained import Numbering
 
 AUTO = "AutoModelForSequenceClassification"
 
 EXPORTED = {"tanh": BERT, "relu": DISTILBERT}
 """The families of exports by the activation function of the hidden layer of the head."""
+
+EPSILON = 1e-12
+"""The ε of the layer norm of DistilBERT."""
 
 POSITIONS = "input.positions.table"
 WORDS = "input.embedding.weight"
@@ -69,34 +72,18 @@ START = "<s>"
 PADDING = "<padding>"
 
 
-def unsupported(found: ModelFolder) -> Iterator[tuple[str, str]]:
-    """The settings that BERT and DistilBERT do not have, each with the reason."""
-    config = found.config
-    model, head = config.model, config.classifier
-    both = "BERT and DistilBERT"
-    if config.input != "text":
-        yield f"input = {config.input!r}", f"{both} read tokens"
-    tokenizer = getattr(read_inputs(found), "tokenizer", None)
-    if not isinstance(tokenizer, JsonTokenizer | SentencePieceTokenizer):
-        yield "tokenizer.kind = 'words'", "the export has pieces of words"
-    if head.pooling != ("first",):
-        yield f"classifier.pooling = {list(head.pooling)}", f"{both} use the first vector"
-    if head.hidden not in EXPORTED:
-        yield f"classifier.hidden = {head.hidden!r}", "BERT has tanh there, DistilBERT ReLU"
-    if model.norm != "post":
-        yield f"model.norm = {model.norm!r}", f"{both} are post-norm"
-    if not model.embedding_norm:
-        yield "model.embedding_norm = false", f"{both} have this norm"
-    if model.norm_form != "standard" or (head.hidden == "relu" and model.norm_epsilon != 1e-12):
-        yield "the formula of the layer norm", f"that of {both} is another"
-    if model.input_convolution:
-        yield "model.input_convolution", f"{both} have no convolution"
-    if not (model.attention_bias and model.feed_forward_bias):
-        yield "model.attention_bias or feed_forward_bias = false", f"{both} have these biases"
-    width = model.d_model // model.n_heads
-    if (model.key_width, model.value_width) != (width, width):
-        what = f"model.d_k = {model.key_width}, model.d_v = {model.value_width}"
-        yield what, f"a head of theirs has the width d_model / n_heads = {width}"
+def settings_it_has(config: RunConfig) -> dict[str, list[Any]]:
+    """The settings that BERT has, or DistilBERT; see `check_settings`."""
+    epsilon = {"model.norm_epsilon": [EPSILON]} if config.classifier.hidden == "relu" else {}
+    return {
+        "classifier.pooling": [("first",)],
+        "classifier.hidden": [*EXPORTED],
+        "model.norm": ["post"],
+        "model.embedding_norm": [True],
+        "model.attention_bias": [True],
+        "model.feed_forward_bias": [True],
+        **epsilon,
+    }
 
 
 def read(found: ModelFolder) -> tuple[EncoderClassifier, Parts]:
@@ -140,32 +127,19 @@ def settings_of(config: Any) -> tuple[RunConfig, Labels]:
     return run, labels
 
 
-def check_settings(config: Any) -> None:
-    """Check what `settings_of` does, before the weights are read."""
-    settings_of(config)
-
-
 def model_settings(family: Family, config: Any) -> ModelConfig:
     """The settings of the encoder itself."""
-    name = getattr(config, family.activation)
     positions = getattr(config, "position_embedding_type", None) or "absolute"
-    if name not in ACTIVATIONS or positions != "absolute":
-        what = f"activation {name!r}" if name not in ACTIVATIONS else f"{positions} positions"
-        raise ModelFolderError(f"the model has {what}, which clearhead has not")
-    dropped = getattr(config, "hidden_dropout_prob", getattr(config, "dropout", 0.1))
-    in_attention = ("attention_probs_dropout_prob", "attention_dropout")
-    rates = [getattr(config, each) for each in in_attention if hasattr(config, each)]
+    if positions != "absolute":
+        raise ModelFolderError(f"the model has {positions} positions, which clearhead has not")
+    tree = config.to_dict()
+    dropouts = our_settings(family.dropouts, tree)
     return ModelConfig(
-        encoder_layers=config.num_hidden_layers,
-        d_model=config.hidden_size,
-        d_ff=getattr(config, family.d_ff),
-        n_heads=config.num_attention_heads,
+        **{"norm_epsilon": EPSILON, **our_settings(family.settings, tree)},
         norm="post",
-        norm_epsilon=getattr(config, "layer_norm_eps", 1e-12),
-        activation=ACTIVATIONS[name],  # pyright: ignore[reportArgumentType]
         scale_embeddings=False,
         embedding_norm=True,
-        dropout=DropoutConfig(embeddings=dropped, attention=rates[0], residual=dropped),
+        dropout=DropoutConfig(embeddings=dropouts["residual"], **dropouts),
         positions=Learned(max_length=config.max_position_embeddings - family.skipped(config)),
     )
 
@@ -176,9 +150,9 @@ def _classifier_settings(family: Family, config: Any) -> ClassifierConfig:
         return ClassifierConfig()
     if config.num_labels < 2 or config.problem_type == "regression":
         raise ModelFolderError("the model predicts a number, and clearhead only labels")
-    for name in ("classifier_dropout", "seq_classif_dropout", "hidden_dropout_prob"):
-        if (dropout := getattr(config, name, None)) is not None:
-            break
+    dropout = getattr(config, family.head_dropout)
+    if dropout is None:
+        dropout = getattr(config, "hidden_dropout_prob", None)
     return ClassifierConfig(
         pooling=("first",),
         hidden=family.hidden,
@@ -189,9 +163,12 @@ def _classifier_settings(family: Family, config: Any) -> ClassifierConfig:
 
 def _huggingface_config(config: RunConfig, numbering: Numbering, labels: Labels) -> Any:
     """The `BertConfig` or `DistilBertConfig` of a model."""
-    model, several = config.model, config.classifier.multi_label
+    family, several = EXPORTED[config.classifier.hidden], config.classifier.multi_label
     names = dict(enumerate(labels.names))
-    common: dict[str, Any] = dict(
+    settings: dict[str, Any] = dict(
+        **their_settings(family.settings, config.model),
+        **their_settings(family.dropouts, config.model.dropout),
+        **{family.head_dropout: config.classifier.dropout},
         vocab_size=numbering.size,
         pad_token_id=numbering.pad,
         max_position_embeddings=config.data.max_length + 1,
@@ -199,32 +176,9 @@ def _huggingface_config(config: RunConfig, numbering: Numbering, labels: Labels)
         label2id={name: number for number, name in names.items()},
         problem_type=f"{'multi' if several else 'single'}_label_classification",
     )
-    activation, dropout = ACTIVATION_NAMES[model.activation], model.dropout
-    if config.classifier.hidden == "relu":
-        return transformers.DistilBertConfig(
-            **common,
-            dim=model.d_model,
-            n_layers=model.encoder_layers,
-            n_heads=model.n_heads,
-            hidden_dim=model.d_ff,
-            activation=activation,
-            dropout=dropout.residual,
-            attention_dropout=dropout.attention,
-            seq_classif_dropout=config.classifier.dropout,
-        )
-    return transformers.BertConfig(
-        **common,
-        hidden_size=model.d_model,
-        num_hidden_layers=model.encoder_layers,
-        num_attention_heads=model.n_heads,
-        intermediate_size=model.d_ff,
-        hidden_act=activation,
-        hidden_dropout_prob=dropout.residual,
-        attention_probs_dropout_prob=dropout.attention,
-        classifier_dropout=config.classifier.dropout,
-        layer_norm_eps=model.norm_epsilon,
-        type_vocab_size=1,
-    )
+    if family is DISTILBERT:
+        return transformers.DistilBertConfig(**settings)
+    return transformers.BertConfig(**settings, type_vocab_size=1)
 
 
 # Tokens
@@ -265,7 +219,6 @@ def _write_tokenizer(inputs: TextInputs, longest: int, folder: Path) -> None:
         names = {"pad": special.pad, "cls": special.bos, "sep": special.eos}
         names["unk"] = int(special.theirs[tokenizer.unk_id])
     else:
-        assert isinstance(tokenizer, SentencePieceTokenizer)
         tokens = fast_tokenizer(tokenizer, START)
         tokens.add_special_tokens([PADDING])
         names = {"pad": len(tokenizer) - 1, "cls": BOS - 1, "unk": tokenizer.unk_id - 1}
@@ -350,26 +303,23 @@ def compare_import(
     theirs: Any,
     tokens: Any,
 ) -> None:
-    """Compare the tokens of texts, and the logits of a batch, or the hidden states without a head.
-
-    A small model may have fewer positions than a text has tokens.
-    """
+    """Compare the tokens of texts, and the hidden states and logits of a batch of them."""
     tokenizer = files["tokenizer"]
     batch = tokens(list(SENTENCES), padding=True, return_tensors="pt")
     ids, mask = batch["input_ids"], batch["attention_mask"].bool()
     ours = torch.from_numpy(tokenizer.numbering.ours)[ids]
     rows = [row[real].tolist() for row, real in zip(ours, mask, strict=True)]
     comparison.same("the tokens of a text", tokenizer.encode_batch(SENTENCES), rows)
-    longest = theirs.config.max_position_embeddings - FAMILIES[theirs.config.model_type].skipped(
-        theirs.config
-    )
+    # A small model may have fewer positions than a text has tokens.
+    skipped = FAMILIES[theirs.config.model_type].skipped(theirs.config)
+    longest = theirs.config.max_position_embeddings - skipped
     _compare_vectors(comparison, model, theirs, *(x[:, :longest] for x in (ours, ids, mask)))
 
 
 def compare_export(
     comparison: Comparison, model: EncoderClassifier, parts: Parts, theirs: Any, tokens: Any
 ) -> str:
-    """Compare the tokens of texts, one of them cut, and the logits of a batch of them."""
+    """Compare the tokens of texts, one of them cut, and the vectors of a batch of them."""
     inputs, _ = parts
     texts = [*SENTENCES, " ".join(SENTENCES) * 40]
     rows = [np.array(ids, dtype=np.int64) for ids in inputs.tokenizer.encode_batch(texts)]
@@ -378,11 +328,8 @@ def compare_export(
     ids, mask = batch["input_ids"], batch["attention_mask"].bool()
     found = torch.from_numpy(_numbering_of(inputs.tokenizer).ours)[ids].masked_fill(~mask, PAD)
     comparison.same("the tokens of a text", ours.tolist(), found.tolist())
-    _compare_vectors(comparison, model, theirs, ours, ids, mask)
-    return (
-        f"the tokens of {len(texts)} texts are the same; "
-        f"logits differ by {comparison.largest:.1e} at most"
-    )
+    apart = _compare_vectors(comparison, model, theirs, ours, ids, mask)
+    return f"the tokens of {len(texts)} texts are the same; logits differ by {apart:.1e} at most"
 
 
 @torch.inference_mode()
@@ -393,11 +340,13 @@ def _compare_vectors(
     ours: Tensor,
     ids: Tensor,
     mask: Tensor,
-) -> None:
-    """Compare what both compute of a padded batch of the same tokens, in float64."""
-    model, found = model.double(), theirs.double()(input_ids=ids, attention_mask=mask.long())
-    if has_head(theirs.config):
-        comparison.near("logits", model(ours).numpy(), found.logits.numpy())
-    else:
-        hidden, other = model.encode(ours)[0], found.last_hidden_state
-        comparison.near("hidden states", hidden[mask].numpy(), other[mask].numpy())
+) -> float:
+    """Compare hidden states and logits of a padded batch, in float64; how far logits are apart."""
+    model, theirs = model.double(), theirs.double()
+    inputs = {"input_ids": ids, "attention_mask": mask.long()}
+    encoder = getattr(theirs, theirs.base_model_prefix, theirs)
+    hidden, other = model.encode(ours)[0], encoder(**inputs)[0]
+    comparison.near("hidden states", hidden[mask].numpy(), other[mask].numpy())
+    if not has_head(theirs.config):
+        return 0.0
+    return comparison.near("logits", model(ours).numpy(), theirs(**inputs).logits.numpy())

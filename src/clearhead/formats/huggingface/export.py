@@ -11,11 +11,11 @@ from types import ModuleType
 import torch
 import transformers
 
-from clearhead.errors import ExportError
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.formats.equality import UNEQUAL_EXPORT, Comparison
 from clearhead.formats.huggingface import encoders, translators
 from clearhead.formats.huggingface.library import TOLERANCE, quiet
+from clearhead.formats.registry import check_settings
 
 
 def _kind(found: ModelFolder) -> ModuleType:
@@ -25,13 +25,17 @@ def _kind(found: ModelFolder) -> ModuleType:
 
 def check(found: ModelFolder) -> None:
     """Check that `transformers` has such a model; see `Exporter`."""
-    instead = "the model as it is" if found.config.task == "translation" else "the format onnx"
-    for setting, why in _kind(found).unsupported(found):
-        raise ExportError(
-            f"{setting} cannot be exported to Hugging Face",
-            why=why,
-            todo=f"use {instead}, or train one with another setting",
-        )
+    config = found.config
+    # A head has the width d_model / n_heads.
+    width = config.model.d_model // config.model.n_heads
+    has = {
+        "tokenizer.kind": ["bpe", "unigram", "pretrained"],
+        "model.norm_form": ["standard"],
+        "model.input_convolution": [()],
+        "model.d_k": [0, width],
+        "model.d_v": [0, width],
+    }
+    check_settings(config, "Hugging Face", has | _kind(found).settings_it_has(config))
 
 
 def build(found: ModelFolder, folder: Path) -> list[str]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sentencepiece
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers
 
-from clearhead.tokenizer import BOS, EOS, PAD, SentencePieceTokenizer
+from clearhead.errors import ExportError
+from clearhead.tokenizer import BOS, EOS, PAD, SentencePieceTokenizer, Tokenizer
 from clearhead.tokenizer.normal_form import DOTTED, WIDTH_OFFSET, NormalForm
 from clearhead.tokenizer.sampling import META_SPACE
 from clearhead.tokenizer.sentencepieces import ESCAPE
-
-if TYPE_CHECKING:
-    import tokenizers
 
 SPECIAL = {BOS: "<pad>", EOS: "</s>"}
 """The names of our begin and end of sentence."""
@@ -24,16 +24,17 @@ NEVER = -1e6
 """The score of unigram pieces that are not pieces of texts."""
 
 
-def fast_tokenizer(
-    tokenizer: SentencePieceTokenizer, start: str = SPECIAL[BOS]
-) -> tokenizers.Tokenizer:
+def fast_tokenizer(tokenizer: Tokenizer, start: str = SPECIAL[BOS]) -> tokenizers.Tokenizer:
     """The same tokens, numbered from BOS on: without PAD, each has our id minus one.
 
     It adds no tokens to a text, as clearhead's own translators read none. `start` is the name of
     BOS.
-    """
-    from tokenizers import Tokenizer, decoders, models, normalizers
 
+    Raises:
+        ExportError: the tokenizer has no pieces of SentencePiece.
+    """
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        raise ExportError("the tokenizer of this model cannot be exported to Hugging Face")
     processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     ids = range(PAD + 1, len(tokenizer))
     special = SPECIAL | {BOS: start}
@@ -42,18 +43,19 @@ def fast_tokenizer(
     plain = {
         name: processor.get_score(i)
         for i, name in zip(ids, names, strict=True)
-        if _is_plain(processor, i)
+        if not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))
     }
+    has_bytes = "<0x00>" in names
     if tokenizer.kind == "bpe":
         vocabulary = {name: i for i, name in enumerate(names)}
         merges = [pair for pair, _ in sorted(_merges(plain), key=lambda merge: -merge[1])]
         model = models.BPE(
-            vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=_has_bytes(names)
+            vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=has_bytes
         )
     else:
         scored = [(name, plain.get(name, NEVER)) for name in names]
-        model = models.Unigram(scored, tokenizer.unk_id - 1, _has_bytes(names))
-    converted = Tokenizer(model)
+        model = models.Unigram(scored, tokenizer.unk_id - 1, has_bytes)
+    converted = tokenizers.Tokenizer(model)
     steps = [
         *_steps_of(tokenizer.form),
         normalizers.Replace(ESCAPE, f"{ESCAPE}0"),
@@ -76,8 +78,6 @@ def fast_tokenizer(
 
 def _steps_of(form: NormalForm) -> Iterator[Any]:
     """The steps of a normaliser that are the same as a normal form."""
-    from tokenizers import Regex, normalizers
-
     unicode = getattr(normalizers, form.unicode) if form.unicode else None
     if unicode:
         for characters, new in ((form.spaces, " "), (form.removed, "")):
@@ -99,14 +99,6 @@ def _steps_of(form: NormalForm) -> Iterator[Any]:
         yield normalizers.Replace(Regex(DOTTED), "i")
         if unicode:
             yield unicode()
-
-
-def _is_plain(processor: sentencepiece.SentencePieceProcessor, i: int) -> bool:
-    return not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))
-
-
-def _has_bytes(names: list[str]) -> bool:
-    return "<0x00>" in names
 
 
 def _merges(scores: dict[str, float]) -> Iterator[tuple[tuple[str, str], float]]:

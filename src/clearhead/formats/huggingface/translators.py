@@ -8,7 +8,7 @@ token, which is never chosen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.decoding.engine import longest_output
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
-from clearhead.errors import ExportError, ModelFolderError
+from clearhead.errors import ModelFolderError
 from clearhead.folder.files import write_json
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.folder.tensors import load_parameters, parameters_of
 from clearhead.formats.equality import GREEDY, SENTENCES, Comparison, random_sources
-from clearhead.formats.huggingface.library import ACTIVATION_NAMES, ACTIVATIONS
+from clearhead.formats.huggingface.library import Names, our_settings, their_settings
 from clearhead.formats.huggingface.pieces import fast_tokenizer
 from clearhead.formats.huggingface.weights import Tensors, translator_weights
 from clearhead.model.build import build_model
@@ -35,10 +35,9 @@ from clearhead.settings import (
     ModelConfig,
     RunConfig,
     SearchConfig,
-    Sinusoidal,
     TokenizerConfig,
 )
-from clearhead.tokenizer import BOS, EOS, PAD, SentencePieceTokenizer, Tokenizer, read_tokenizers
+from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.pretrained import Numbering
 
@@ -59,6 +58,19 @@ The search of `transformers` divides by |Y| ** λ, clearhead's by ((5 + |Y|) / 6
 α = 4/3 λ both prefer the same outputs if these have about 15 tokens.
 """
 
+SETTINGS: Names = {
+    **{name: [name] for name in ("encoder_layers", "decoder_layers", "d_model")},
+    "d_ff": ["encoder_ffn_dim", "decoder_ffn_dim"],
+    "n_heads": ["encoder_attention_heads", "decoder_attention_heads"],
+    "activation": ["activation_function"],
+    "scale_embeddings": ["scale_embedding"],
+}
+DROPOUTS: Names = {
+    "residual": ["dropout"],
+    "attention": ["attention_dropout"],
+    "hidden": ["activation_dropout"],
+}
+
 BIAS = "final_logits_bias"
 """The output bias of Marian, (1, tokens)."""
 
@@ -66,36 +78,19 @@ Both = tuple[Any, Any]
 """Of the source and of the target."""
 
 
-def unsupported(found: ModelFolder) -> Iterator[tuple[str, str]]:
-    """The settings that `transformers` does not have, each with the reason."""
-    tokens, model = found.config.tokenizer, found.config.model
-    if tokens.new_words:
-        yield "tokenizer.new_words", "the tokenizer of the export would divide the new words"
-    theirs = "Marian" if model.norm == "post" else "Pegasus"
-    norm = f"its layer norm divides by √(variance + {EPSILON:g})"
-    if tokens.kind == "words":
-        yield "tokenizer.kind = 'words'", "the export has pieces of SentencePiece"
-    elif tokens.kind != "pretrained" and not tokens.joint:
-        why = "its tokenizer of two vocabularies, MarianTokenizer, ends each source with </s>"
-        yield "tokenizer.joint = false", why
-    if not isinstance(model.positions, Sinusoidal):
-        yield f"model.positions.kind = {model.positions.kind!r}", f"{theirs} has sinusoids"
-    if model.norm_form != "standard":
-        yield f"model.norm_form = {model.norm_form!r}", norm
-    if model.norm_epsilon != EPSILON:
-        yield f"model.norm_epsilon = {model.norm_epsilon}", norm
-    if model.norm == "pre" and not model.final_norm:
-        yield "model.final_norm = false", "Pegasus always has a final norm"
-    if model.norm == "pre" and model.share_embeddings != "all":
-        yield f"model.share_embeddings = {model.share_embeddings!r}", "Pegasus shares all"
-    if model.embedding_norm:
-        yield "model.embedding_norm = true", f"{theirs} has no such norm"
-    if model.input_convolution:
-        yield "model.input_convolution", f"{theirs} has no convolution"
-    head = model.d_model // model.n_heads
-    if (model.key_width, model.value_width) != (head, head):
-        what = f"model.d_k = {model.key_width}, model.d_v = {model.value_width}"
-        yield what, f"a head of {theirs} has the width d_model / n_heads = {head}"
+def settings_it_has(config: RunConfig) -> dict[str, list[Any]]:
+    """The settings that Marian has, or Pegasus; see `check_settings`."""
+    of_pegasus = {"model.final_norm": [True], "model.share_embeddings": ["all"]}
+    # The tokenizer of two vocabularies, MarianTokenizer, ends each source with </s>.
+    joint = {"tokenizer.joint": [True]} if config.tokenizer.kind != "pretrained" else {}
+    return {
+        "tokenizer.new_words": [()],
+        "model.positions.kind": ["sinusoidal"],
+        "model.norm_epsilon": [EPSILON],
+        "model.embedding_norm": [False],
+        **joint,
+        **(of_pegasus if config.model.norm == "pre" else {}),
+    }
 
 
 def read(found: ModelFolder) -> tuple[EncoderDecoder, Both]:
@@ -107,10 +102,6 @@ def read(found: ModelFolder) -> tuple[EncoderDecoder, Both]:
 # Settings
 
 
-def check_settings(config: Any) -> None:
-    """The settings of a translator are checked with its tensors; see `model_settings`."""
-
-
 def model_settings(config: Mapping[str, Any], tensors: Tensors) -> ModelConfig:
     """The settings of a Marian model, by `MarianConfig.to_dict()`.
 
@@ -120,39 +111,17 @@ def model_settings(config: Mapping[str, Any], tensors: Tensors) -> ModelConfig:
     Raises:
         ModelFolderError: clearhead has no such model.
     """
-    c = config
-    for name in ("ffn_dim", "attention_heads"):
-        sides = c[f"encoder_{name}"], c[f"decoder_{name}"]
-        if sides[0] != sides[1]:
-            why = "in clearhead, both have the same number"
-            raise _refused(f"encoder_{name} = {sides[0]}, decoder_{name} = {sides[1]}", why)
     for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
         # Old files have these keys, and `transformers` ignores them.
-        if c.get(name):
+        if config.get(name):
             raise _refused(f"{name} = true", "transformers computes it as if it were false")
-    if c["activation_function"] not in ACTIVATIONS:
-        raise _refused(
-            f"activation_function = {c['activation_function']!r}",
-            f"clearhead has {', '.join(ACTIVATIONS)}",
-        )
-    _check_tokens(c)
+    _check_tokens(config)
     return ModelConfig(
-        encoder_layers=c["encoder_layers"],
-        decoder_layers=c["decoder_layers"],
-        d_model=c["d_model"],
-        d_ff=c["encoder_ffn_dim"],
-        n_heads=c["encoder_attention_heads"],
+        **our_settings(SETTINGS, config),
         norm="post",
-        activation=ACTIVATIONS[c["activation_function"]],  # pyright: ignore[reportArgumentType]
         output_bias=True,
-        share_embeddings=_sharing(c, tensors),  # pyright: ignore[reportArgumentType]
-        scale_embeddings=bool(c["scale_embedding"]),
-        dropout=DropoutConfig(
-            embeddings=c["dropout"],
-            attention=c["attention_dropout"],
-            hidden=c["activation_dropout"],
-            residual=c["dropout"],
-        ),
+        share_embeddings=_sharing(config, tensors),  # pyright: ignore[reportArgumentType]
+        dropout=DropoutConfig(embeddings=config["dropout"], **our_settings(DROPOUTS, config)),
     )
 
 
@@ -161,19 +130,9 @@ def huggingface_config(settings: ModelConfig, numberings: Sequence[Numbering]) -
     source, target = numberings
     common: dict[str, Any] = dict(
         vocab_size=source.size - 1,
-        d_model=settings.d_model,
-        encoder_layers=settings.encoder_layers,
-        decoder_layers=settings.decoder_layers,
-        encoder_attention_heads=settings.n_heads,
-        decoder_attention_heads=settings.n_heads,
-        encoder_ffn_dim=settings.d_ff,
-        decoder_ffn_dim=settings.d_ff,
-        activation_function=ACTIVATION_NAMES[settings.activation],
-        scale_embedding=settings.scale_embeddings,
+        **their_settings(SETTINGS, settings),
+        **their_settings(DROPOUTS, settings.dropout),
         max_position_embeddings=POSITIONS,
-        dropout=settings.dropout.residual,
-        attention_dropout=settings.dropout.attention,
-        activation_dropout=settings.dropout.hidden,
         pad_token_id=source.bos,
         decoder_start_token_id=target.bos,
         eos_token_id=target.eos,
@@ -291,8 +250,6 @@ def _write_tokenizer(tokenizers: Sequence[Tokenizer], folder: Path) -> None:
     if isinstance(source, MarianTokenizer) and isinstance(target, MarianTokenizer):
         _write_marian_tokenizer(source, target, folder)
         return
-    if not isinstance(source, SentencePieceTokenizer):
-        raise ExportError("the tokenizer of this model cannot be exported to Hugging Face")
     tokens = fast_tokenizer(source)
     names = {
         f"{kind}_token": tokens.id_to_token(i - 1)
@@ -429,14 +386,9 @@ def compare_export(
     model, theirs = model.double(), theirs.double()
     for source, output, found in zip(sources, outputs, generated, strict=True):
         logits = _compare_logits(comparison, model, theirs, tokenizers, [source], [output[:-1]])[0]
-        expected = numberings[1].theirs[output].tolist()
-
-        def apart(
-            at: int, logits: Tensor = logits, a: list[int] = expected, b: list[int] = found
-        ) -> float:
-            return float(logits[at - 1, a[at]] - logits[at - 1, b[at]])
-
-        comparison.outputs(expected, found, apart)
+        expected, found = numberings[1].theirs[output].tolist()[1:], found[1:]
+        steps = zip(logits, expected, found, strict=False)
+        comparison.outputs(expected, found, [float(step[a] - step[b]) for step, a, b in steps])
     return (
         f"the tokens of {len(texts)} texts and greedy outputs of {len(sources)} random sources "
         f"{comparison.same_outputs}; logits differ by {comparison.largest:.1e} at most"

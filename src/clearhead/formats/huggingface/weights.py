@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from clearhead.formats.huggingface.library import Names
 from clearhead.settings import ModelConfig
 from clearhead.tokenizer.pretrained import Numbering
 
@@ -67,6 +68,19 @@ DISTILBERT_LAYER: Modules = {
     "residuals.1.norm": ["output_layer_norm"],
 }
 
+BERT_SETTINGS: Names = {
+    "encoder_layers": ["num_hidden_layers"],
+    "d_model": ["hidden_size"],
+    "d_ff": ["intermediate_size"],
+    "n_heads": ["num_attention_heads"],
+    "norm_epsilon": ["layer_norm_eps"],
+    "activation": ["hidden_act"],
+}
+BERT_DROPOUTS: Names = {
+    "residual": ["hidden_dropout_prob"],
+    "attention": ["attention_probs_dropout_prob"],
+}
+
 
 class Part(NamedTuple):
     """A parameter of clearhead, and the tensors that are stacked in it.
@@ -94,8 +108,7 @@ class Order(NamedTuple):
     ours: Tensor
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """What an encoder of the BERT family calls its weights and settings.
 
     Attributes:
@@ -104,7 +117,8 @@ class Family:
         modules: of a layer.
         head: the names of the hidden and the output layer of the head.
         hidden: the activation function of that hidden layer.
-        d_ff, activation: the names of these settings.
+        settings, dropouts: the names of settings.
+        head_dropout: the name of the dropout of the head.
         skipped: the positions before the first one used. RoBERTa counts from the number of the
             padding token (as in fairseq).
     """
@@ -114,8 +128,9 @@ class Family:
     modules: Modules
     head: tuple[str, str]
     hidden: Literal["tanh", "relu"] = "tanh"
-    d_ff: str = "intermediate_size"
-    activation: str = "hidden_act"
+    settings: Names = BERT_SETTINGS
+    dropouts: Names = BERT_DROPOUTS
+    head_dropout: str = "classifier_dropout"
     skipped: Callable[[Any], int] = lambda config: 0
 
 
@@ -123,8 +138,15 @@ BERT = Family("bert.", "encoder.layer", BERT_LAYER, ("bert.pooler.dense", "class
 DISTILBERT = Family(
     *("distilbert.", "transformer.layer", DISTILBERT_LAYER, ("pre_classifier", "classifier")),
     hidden="relu",
-    d_ff="hidden_dim",
-    activation="activation",
+    settings={
+        "encoder_layers": ["n_layers"],
+        "d_model": ["dim"],
+        "d_ff": ["hidden_dim"],
+        "n_heads": ["n_heads"],
+        "activation": ["activation"],
+    },
+    dropouts={"residual": ["dropout"], "attention": ["attention_dropout"]},
+    head_dropout="seq_classif_dropout",
 )
 ROBERTA = Family(
     *("roberta.", "encoder.layer", BERT_LAYER, ("classifier.dense", "classifier.out_proj")),
