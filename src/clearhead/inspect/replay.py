@@ -19,9 +19,8 @@ from torch.nn import functional as F
 
 from clearhead.inspect.heads import Head
 from clearhead.inspect.record import Array
-from clearhead.inspect.view import Means, attentions_of, heads_of, second_view
-from clearhead.model.attention import Mask, attention, causal_mask
-from clearhead.model.dropout import Dropout
+from clearhead.inspect.view import Means, attentions_of, heads_of, intercept, second_view
+from clearhead.model.attention import MultiHeadAttention, causal_mask
 from clearhead.model.positions import Positions
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.tokenizer import BOS, EOS, PAD
@@ -50,34 +49,23 @@ class Change:
 
 
 class Switch:
-    """An attention function whose heads can be switched off, in each row of a batch by itself.
+    """Changes the outputs of the heads of an attention, in each row of a batch by itself.
 
     Attributes:
         keep: (rows, heads) the factor of each head's output: 1, or 0 if it is off.
         instead: (heads, d_v) what replaces the output of a head that is off.
     """
 
-    def __init__(self, n_heads: int) -> None:
-        self.keep = torch.ones(1, n_heads)
+    def __init__(self, attention: MultiHeadAttention) -> None:
+        self.keep = torch.ones(1, attention.n_heads)
         self.instead: Tensor | None = None
+        intercept(attention, context=self._switched)
 
-    def __call__(
-        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask | None, dropout: Dropout
-    ) -> Tensor:
-        """The outputs of the heads (rows, heads, queries, d_v)."""
-        context = attention(queries, keys, values, mask, dropout)
+    def _switched(self, context: Tensor) -> Tensor:
         keep = self.keep.to(context)[:, :, None, None]
         if self.instead is None:
             return context * keep
         return context * keep + self.instead.to(context)[None, :, None] * (1 - keep)
-
-
-def switches_in(view: nn.Module) -> dict[str, Switch]:
-    """Give each attention of a view a switch; at first all heads are on."""
-    switches = {}
-    for name, found in attentions_of(view).items():
-        found.attend = switches[name] = Switch(found.n_heads)
-    return switches
 
 
 class Replay(ABC):
@@ -103,7 +91,7 @@ class Replay(ABC):
         self.heads = heads_of(self.view)
         self.n_source, self.n_prefix = n_source, n_prefix
         self._device = next(model.parameters()).device
-        self._switches = switches_in(self.view)
+        self._switches = {name: Switch(found) for name, found in attentions_of(self.view).items()}
         self._scale: Tensor | None = None
         part = self.view.source_input if isinstance(self.view, EncoderDecoder) else self.view.input
         for module in part.modules():

@@ -20,7 +20,7 @@ import clearhead
 import synthetic_reports
 from clearhead.api import Translator
 from clearhead.inspect.alignment import Aligner, word_matrix
-from clearhead.inspect.pictures import pictures_of_translation
+from clearhead.inspect.pictures import pictures_of_subject
 from clearhead.inspect.recording import record
 from clearhead.inspect.report.contents import Contents
 from clearhead.inspect.report.page import page as html_of
@@ -385,7 +385,7 @@ def test_joined_pieces_have_the_numbers_of_the_figures(
     words = subject.source_words, subject.output_words
     assert all(any(len(word.positions) > 1 for word in side) for side in words)
     by_norms = Aligner("norms", 0, "target", "named", 0.0, 0)
-    pictures = pictures_of_translation(subject, lambda: by_norms)
+    pictures = pictures_of_subject(subject, chosen_aligner=lambda: by_norms)
     effects, shares = (
         drawn(panels(cast(Figure, pictures[name]()))[0]).filled(0)
         for name in ("word-effects", "alignment")
