@@ -587,20 +587,12 @@ def learning_figure(log: RunLog) -> Figure:
 
 @dataclass
 class RunLog:
-    """What the log of a run has about learning: lists of (step, value).
-
-    Attributes:
-        loss: of training.
-        rate: the learning rate.
-        scores: on the validation data, by name, always with `loss`.
-        measure: the score that selects the model.
-        best_step: the step of the best validation.
-    """
+    """What the log of a run has about learning: lists of (step, value)."""
 
     loss: list[tuple[int, float]] = field(default_factory=list)
     rate: list[tuple[int, float]] = field(default_factory=list)
-    scores: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    measure: str = "loss"
+    scores: dict[str, list[tuple[int, float]]] = field(default_factory=dict)  # of validation data
+    measure: str = "loss"  # the score that selects the model
     best_step: int = 0
 
     def forget_after(self, step: int) -> None:
