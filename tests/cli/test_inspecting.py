@@ -18,8 +18,10 @@ from clearhead.api.exporting import export_model
 from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.folder.model_folder import read_model_folder
+from clearhead.formats.ctranslate2.engine import CTranslate2Engine
 from clearhead.inspect.faithfulness import measured_belief
-from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY
+from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY, write_means
 from clearhead.inspect.subject import Subject
 from clearhead.tokenizer import BOS, EOS
 from fake_translator import run
@@ -36,6 +38,21 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "t").write_text("c b\na d\nb\nd d d\n")
     (folder / "examples.tsv").write_text("text\tlabel\na b\tyes\nc\tno\nd a\tperhaps\n")
     return folder
+
+
+@pytest.fixture(scope="module")
+def studied(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier with the study of its heads; `models / "texts"` is the same without one."""
+    folder = shutil.copytree(models / "texts", tmp_path_factory.mktemp("studied") / "texts")
+    succeeded("study", folder, "--data", models / "examples.tsv")
+    return folder
+
+
+def written_in(report: Path) -> dict[str, Any]:
+    """The data of a report."""
+    found = re.search(r'id="report">(.*?)</script>', report.read_text(), re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
 
 
 def succeeded(*words: str | Path) -> tuple[str, str]:
@@ -111,35 +128,31 @@ def test_the_study_is_about_the_translations_of_the_model(models: Path) -> None:
         assert curve == pytest.approx(expected[name], abs=1e-6)
 
 
-def test_an_explanation_may_replace_heads_by_their_means(models: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(models / "texts", tmp_path / "texts")
-    shutil.rmtree(folder / FOLDER, ignore_errors=True)
-    with pytest.raises(ModelFolderError, match="study"):
-        clearhead.explain(clearhead.load(folder), "a b", ablate_by="mean")
-    with pytest.raises(ConfigError, match="median"):
-        clearhead.explain(clearhead.load(folder), "a b", ablate_by="median")
-    succeeded("study", folder, "--data", models / "examples.tsv")
-    found = clearhead.explain(clearhead.load(folder), "a b", ablate_by="mean")
+def test_an_explanation_may_replace_heads_by_their_means(models: Path, studied: Path) -> None:
+    with pytest.raises(ModelFolderError) as missing:
+        clearhead.explain(clearhead.load(models / "texts"), "a b", ablate_by="mean")
+    assert "clearhead study" in (missing.value.todo or "")
+    with pytest.raises(ConfigError) as unknown:
+        clearhead.explain(clearhead.load(studied), "a b", ablate_by="median")
+    assert "median" in unknown.value.what
+    found = clearhead.explain(clearhead.load(studied), "a b", ablate_by="mean")
     for head, gains in zip(found.heads, found.by_head, strict=True):
-        other = clearhead.load(folder, ablate=head, ablate_by="mean")
+        other = clearhead.load(studied, ablate=head, ablate_by="mean")
         assert isinstance(other, clearhead.Classifier)
         without = Subject.classification(other, "a b", found.outputs).replay.log_probabilities()
         expected = found.log_probabilities[0, 0] - without[0, 0, 0]
         assert gains[0, 0] == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_report_may_replace_heads_by_their_means(models: Path, tmp_path: Path) -> None:
-    folder, report = shutil.copytree(models / "texts", tmp_path / "texts"), tmp_path / "r.html"
-    shutil.rmtree(folder / FOLDER, ignore_errors=True)
-    words = ("inspect", folder, "a b", "--ablate-by", "mean", "-o", report)
-    assert "study" in failed(*words)
-    succeeded("study", folder, "--data", models / "examples.tsv")
+def test_a_report_may_replace_heads_by_their_means(
+    models: Path, studied: Path, tmp_path: Path
+) -> None:
+    report, by_mean = tmp_path / "r.html", ("--ablate-by", "mean")
+    assert "study" in failed("inspect", models / "texts", "a b", *by_mean, "-o", report)
     arrays = []
-    for command, by in ((words, "mean"), ((*words[:3], *words[5:]), "zero")):
-        succeeded(*command)
-        found = re.search(r'id="report">(.*?)</script>', report.read_text(), re.DOTALL)
-        assert found is not None
-        assert json.loads(found[1])["models"][0]["effects_by"] == by
+    for by, options in (("mean", by_mean), ("zero", ())):
+        succeeded("inspect", studied, "a b", *options, "-o", report)
+        assert written_in(report)["models"][0]["effects_by"] == by
         arrays.append(re.findall(r'id="blob-\d+">([^<]+)<', report.read_text()))
     assert len(arrays[0]) == len(arrays[1]) > 0
     assert arrays[0] != arrays[1]
@@ -154,13 +167,6 @@ def test_a_study_skips_what_is_too_long(models: Path, tmp_path: Path) -> None:
     assert "skipped 1" in err
     (tmp_path / "s").write_text("a " * 2000 + "\n\n\n")
     assert "no sentence" in failed("study", models / "translator", *sample)
-
-
-def test_a_classifier_is_studied(models: Path) -> None:
-    out, _ = succeeded("study", models / "texts", "--data", models / "examples.tsv", "--json")
-    study = json.loads(out)
-    assert study["sentences"] == 3
-    assert {row["head"] for row in study["importance"]} == {"encoder.1.self.1", "encoder.1.self.2"}
 
 
 def test_the_loss_of_independent_labels_is_that_of_all_of_them(
@@ -199,39 +205,23 @@ def test_heads_are_switched_off_for_a_translation(models: Path) -> None:
     assert failed("translate", folder, *text, "--ablate", "decoder", "--engine", "ctranslate2")
 
 
-def test_heads_are_replaced_by_their_mean(models: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(models / "texts", tmp_path / "texts")
-    shutil.rmtree(folder / FOLDER, ignore_errors=True)
-    words = (
-        "-i",
-        models / "s",
-        "--top",
-        "3",
-        "--ablate",
-        "encoder.1.self.1",
-        "--ablate-by",
-        "mean",
-    )
-    assert "study" in failed("classify", folder, *words)
-    succeeded("study", folder, "--data", models / "examples.tsv")
-    assert (folder / FOLDER / MEANS).is_file()
-    by_mean, _ = succeeded("classify", folder, *words)
-    by_zero, _ = succeeded("classify", folder, *words[:-2])
-    plain, _ = succeeded("classify", folder, *words[:-4])
-    assert len({by_mean, by_zero, plain}) == 3
+def test_heads_are_replaced_by_their_mean(models: Path, studied: Path, tmp_path: Path) -> None:
+    words = ("-i", models / "s", "--top", "3")
+    off, mean = ("--ablate", "encoder.1.self.1"), ("--ablate-by", "mean")
+    assert "study" in failed("classify", models / "texts", *words, *off, *mean)
+    assert (studied / FOLDER / MEANS).is_file()
+    outputs = [succeeded("classify", studied, *words, *x)[0] for x in ((), off, (*off, *mean))]
+    assert len(set(outputs)) == 3
     other = shutil.copytree(models / "rival", tmp_path / "rival")
-    shutil.rmtree(other / FOLDER, ignore_errors=True)
-    shutil.copytree(folder / FOLDER, other / FOLDER)
-    with pytest.raises(ModelFolderError, match="other weights"):
+    shutil.copytree(studied / FOLDER, other / FOLDER, dirs_exist_ok=True)
+    with pytest.raises(ModelFolderError) as caught:
         clearhead.load(other, ablate="encoder.1.self.1", ablate_by="mean")
-    from clearhead.folder.model_folder import open_folder
-    from clearhead.inspect.findings import write_means
-
+    assert "other weights" in caught.value.what
     for shape in ((1, 4), (2, 3)):
-        write_means(open_folder(other), {"encoder.1.self": torch.zeros(shape)})
-        with pytest.raises(ModelFolderError, match="not those of this model"):
+        write_means(read_model_folder(other), {"encoder.1.self": torch.zeros(shape)})
+        with pytest.raises(ModelFolderError):
             clearhead.load(other, ablate="encoder.1.self.1", ablate_by="mean")
-    with pytest.raises(ConfigError, match="median"):
+    with pytest.raises(ConfigError):
         clearhead.load(other, ablate="encoder.1.self.1", ablate_by="median")
 
 
@@ -307,6 +297,10 @@ def test_a_report_is_written(models: Path, tmp_path: Path) -> None:
     words = ("--input", models / "s", "--lines", "1-2")
     succeeded("inspect", models / "translator", *words, "-o", report)
     succeeded("inspect", models / "translator", "a b", "--target", "d c", "-o", report)
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(1).normal(size=(2, 4, 3)))
+    words = ("--input", tmp_path / "x.npz", "--lines", "2", "-o", report)
+    succeeded("inspect", models / "features", *words)
+    assert "sequence 2" in report.read_text()
 
 
 def test_a_report_shows_what_ctranslate2_found(
@@ -325,9 +319,7 @@ def test_a_report_shows_what_ctranslate2_found(
     monkeypatch.setattr(CTranslate2Engine, "translate", spied)
     texts, report = ("a b c", "d a", "c"), tmp_path / "r.html"
     succeeded("inspect", folder, *texts, "-o", report)
-    written = re.search(r'id="report">(.*?)</script>', report.read_text(), re.DOTALL)
-    assert written is not None
-    items = json.loads(written[1])["items"]
+    items = written_in(report)["items"]
     assert [item["source"]["text"] for item in items] == [*texts]
     for item, best in zip(items, found, strict=True):
         ids = [*best.tokens, *([EOS] if best.finished else [])]
@@ -354,14 +346,6 @@ def test_a_damaged_study_is_an_error(models: Path, tmp_path: Path) -> None:
     path.write_text(json.dumps({**study, "weights": "of others"}))
     succeeded(*words)
     path.unlink()
-
-
-def test_a_report_of_features(models: Path, tmp_path: Path) -> None:
-    array = np.random.default_rng(1).normal(size=(2, 4, 3)).astype(np.float32)
-    np.savez(tmp_path / "x.npz", x=array)
-    words = ("--input", tmp_path / "x.npz", "--lines", "2", "-o", tmp_path / "r.html")
-    succeeded("inspect", models / "features", *words)
-    assert "sequence 2" in (tmp_path / "r.html").read_text()
 
 
 def test_mistakes_of_a_report(models: Path, tmp_path: Path) -> None:
@@ -407,15 +391,13 @@ def test_mistakes_of_a_report_in_python(
     assert not (tmp_path / "r.html").exists()
 
 
-def test_a_report_without_heads_says_so_and_has_no_study(models: Path, tmp_path: Path) -> None:
-    folder, report = shutil.copytree(models / "texts", tmp_path / "texts"), tmp_path / "r.html"
-    succeeded("study", folder, "--data", models / "examples.tsv")
-    written = []
+def test_a_report_without_heads_says_so_and_has_no_study(
+    models: Path, studied: Path, tmp_path: Path
+) -> None:
+    report, written = tmp_path / "r.html", []
     for ablation in ((), ("--ablate", "encoder.1.self.1", "--ablate-by", "mean")):
-        succeeded("inspect", folder, "a b", *ablation, "-o", report)
-        found = re.search(r'id="report">(.*?)</script>', report.read_text(), re.DOTALL)
-        assert found is not None
-        written.append(json.loads(found[1]))
+        succeeded("inspect", studied, "a b", *ablation, "-o", report)
+        written.append(written_in(report))
     (complete,), (ablated,) = (each["models"] for each in written)
     assert complete["belief"]
     assert complete["importance"]

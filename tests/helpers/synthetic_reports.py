@@ -88,15 +88,6 @@ def classifier_report(
     return _report("A question", [model], [item]), store.blobs
 
 
-def long_report(length: int = 512, layers: int = 6, heads: int = 8) -> tuple[Report, list[bytes]]:
-    """A translation of many tokens, with peaked weights as a trained model has them."""
-    source = " ".join(f"w{number}" for number in range(length))
-    target = " ".join(f"v{number}" for number in range(length - 1))
-    return translator_report(
-        [(source, target)], title="A long sentence", layers=layers, heads=heads, with_walk=False
-    )
-
-
 def _report(title: str, models: list[Report], items: list[Report]) -> Report:
     return {
         "version": 1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -41,6 +42,10 @@ from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import ClassifierConfig, DropoutConfig, Learned, ModelConfig, NoPositions
 from clearhead.tokenizer import BOS, EOS
 from exported_models import pieces, random_folder
+from hostile import HOSTILE
+from made_records import SOURCE as WORDS_READ
+from made_records import TARGET as WORDS_WRITTEN
+from made_records import made_record, words
 from small_models import configs, padded, random_model, small_config
 from small_translators import SOURCE, TARGET, Classifier, Translator, random_classifier
 
@@ -87,14 +92,12 @@ def test_a_translation_s_record_equals_the_fast_path(
 
 
 @pytest.mark.slow
-@ALL_FORMS
-@ALL_ATTENTIONS
 @pytest.mark.parametrize("features", [False, True])
 @pytest.mark.parametrize("convolution", [(), (3,), (3, 4)])
 def test_a_classification_s_record_equals_the_fast_path(
-    norm: Literal["pre", "post"], attend: Attend, features: bool, convolution: tuple[int, ...]
+    features: bool, convolution: tuple[int, ...]
 ) -> None:
-    model = random_classifier(features, norm, attend, input_convolution=convolution).eval()
+    model = random_classifier(features, input_convolution=convolution).eval()
     row = torch.randn(7, 6) if features else torch.tensor([1, 5, 2, 2])
     found = record_classification(model, row.numpy())
     memory, mask = model.encode(row[None])
@@ -105,19 +108,10 @@ def test_a_classification_s_record_equals_the_fast_path(
     assert (found.target, found.decoder) == ((), ())
     assert found.source == tuple(str(n) for n in range(1, len(row) + 1))
     np.testing.assert_array_equal(found.input, row.numpy())
-
-
-@pytest.mark.parametrize("features", [False, True])
-def test_the_weights_of_a_learned_pooling_are_those_of_the_fast_path(features: bool) -> None:
-    model = random_classifier(features).eval()
-    row = torch.randn(7, 6) if features else torch.tensor([1, 5, 2, 2])
-    found = record_classification(model, row.numpy())
+    # softmax(w · x), and beside the mean what is pooled with it.
     weights = found.pooling_weights
     assert weights is not None
-    assert weights.shape == (len(row),)
-    # softmax(w · x), and beside the mean what is pooled with it.
-    _, attention_pooling = model.pooling.poolings
-    (query,) = attention_pooling.parameters()
+    (query,) = model.pooling.poolings[1].parameters()
     scores = np.exp(found.memory @ query[0].detach().numpy())
     np.testing.assert_allclose(weights, scores / scores.sum(), atol=1e-12)
     np.testing.assert_allclose(found.hidden[8:], weights @ found.memory, atol=1e-12)
@@ -182,7 +176,7 @@ def test_an_output_that_fills_all_trained_positions_is_recorded_up_to_them(lengt
     assert found.target == tuple(map(str, [BOS, *target][:5]))
     expected = record_translation(model, SOURCE, target[:4])
     close(found.logits, torch.from_numpy(expected.logits[: len(found.logits)]))
-    with pytest.raises(DataError, match="exceeds the model's 5 positions"):
+    with pytest.raises(DataError):
         record_translation(model, SOURCE, TARGET[:1] * 6)
 
 
@@ -315,19 +309,13 @@ def test_the_model_is_left_as_it_was(norm: Literal["pre", "post"]) -> None:
     torch.manual_seed(5)
     expected = model(source, target)
     torch.manual_seed(5)
-    record_translation(model, SOURCE, TARGET)
+    found = record_translation(model, SOURCE, TARGET)
     # No random number was drawn either, though the model drops out.
     assert torch.equal(model(source, target), expected)
     assert inner_state(model) == before
     assert all(parameter.grad is None for parameter in model.parameters())
-
-
-def test_a_model_in_training_is_recorded_without_its_dropout() -> None:
-    model = dropping_model()
-    found = record_translation(model, SOURCE, TARGET)
     again = record_translation(model.eval(), SOURCE, TARGET)
     np.testing.assert_array_equal(found.logits, again.logits)
-    np.testing.assert_allclose(found.encoder_attentions.sum(axis=-1), 1.0, atol=1e-12)
 
 
 def test_a_view_has_the_model_s_weights_and_not_its_modules() -> None:
@@ -362,6 +350,9 @@ def test_a_translator_is_recorded_with_its_tokens_as_names() -> None:
     by_tokens = record(translator, "b a unheard", other)
     assert by_tokens.target == found.target
     np.testing.assert_array_equal(by_tokens.logits, found.logits)
+    empty = record(Translator(), "a", Hypothesis((), 0.0, (), 0.0, True))
+    assert empty.target == ("<sos>",)
+    assert empty.decoder_attentions.shape == (2, 2, 1, 1)
 
 
 @pytest.fixture(scope="module")
@@ -404,50 +395,36 @@ def test_what_an_engine_found_is_recorded_with_the_scores_that_it_reported(
     assert any(tokenizer.encode(output.text) != [*output.tokens] for _, output in outputs)
 
 
-def test_a_hypothesis_of_no_tokens_has_the_start_symbol_alone() -> None:
-    found = record(Translator(), "a", Hypothesis((), 0.0, (), 0.0, True))
-    assert found.target == ("<sos>",)
-    assert found.decoder_attentions.shape == (2, 2, 1, 1)
-
-
 def test_a_classifier_is_recorded_with_its_tokens_as_names() -> None:
     classifier = Classifier()
     found = record(classifier, "y x")
     assert found.source == ("y", "x")
     close(found.logits, classifier.model.eval()(torch.tensor([[4, 3]]))[0])
     for name in ("decoder_attentions", "cross_attentions"):
-        with pytest.raises(DataError, match="classifier has no decoder"):
+        with pytest.raises(DataError):
             getattr(found, name)
 
 
-def test_a_translator_without_a_target_is_rejected() -> None:
-    with pytest.raises(ConfigError, match="and its translation") as caught:
-        record(Translator(), "a")
-    assert "translator.translate([source])[0][0]" in str(caught.value)
-
-
-def test_what_cannot_be_recorded_is_rejected() -> None:
-    with pytest.raises(ConfigError, match="no target"):
-        record(Classifier(), "x", "y")
-    unknown: Any = "query"
-    with pytest.raises(ConfigError) as caught:
-        record(Translator(), "a", "p", [unknown])
-    assert "queries" in (caught.value.todo or "")
-    with pytest.raises(ConfigError, match="'q' is not a detail"):
-        record(Translator(), "a", "p", "q")
-    one = record(Translator(), "a", "p", "scores").details
-    both = record(Translator(), "a", "p", "scores, residuals").details
-    assert {name.split(".")[-1] for name in one} == {"scores"}
-    assert {name.split(".")[-1] for name in both} == {"scores", "residuals"}
-    for nothing in ("", "  \t"):
-        with pytest.raises(DataError, match="source is empty"):
-            record(Translator(), nothing, "p")
-        with pytest.raises(DataError, match="source is empty"):
-            record(Classifier(), nothing)
-    with pytest.raises(DataError, match="source is too long"):
-        record(Translator(), "a " * (LONGEST + 1), "p")
-    with pytest.raises(DataError, match="target is too long"):
-        record(Translator(), "a", "p " * LONGEST)
+@pytest.mark.parametrize(
+    ("subject", "words", "error", "part"),
+    [
+        (Translator(), ("a",), ConfigError, "translation"),
+        (Classifier(), ("x", "y"), ConfigError, "target"),
+        (Translator(), ("a", "p", "q"), ConfigError, "'q'"),
+        (Translator(), ("a", "p", ["query"]), ConfigError, "'query'"),
+        (Translator(), ("", "p"), DataError, "source"),
+        (Translator(), (" \t", "p"), DataError, "source"),
+        (Classifier(), (" ",), DataError, "source"),
+        (Translator(), ("a " * (LONGEST + 1), "p"), DataError, "source"),
+        (Translator(), ("a", "p " * LONGEST), DataError, "target"),
+    ],
+)
+def test_what_cannot_be_recorded_is_rejected(
+    subject: Any, words: Any, error: type[ConfigError | DataError], part: str
+) -> None:
+    with pytest.raises(error) as caught:
+        record(subject, *words)
+    assert part in caught.value.what
 
 
 ALL_DETAILS = frozenset(DETAILS)
@@ -511,6 +488,8 @@ def test_details_of_a_classifier(features: bool) -> None:
 
 def test_details_are_kept_only_when_asked_for(tmp_path: Path) -> None:
     assert record(Translator(), "a", "p").details == {}
+    both = record(Translator(), "a", "p", "scores, residuals").details
+    assert {name.split(".")[-1] for name in both} == {"scores", "residuals"}
     some = record(Translator(), "a", "p", ["queries", "probabilities"])
     assert set(some.details) == {
         "probabilities",
@@ -562,7 +541,7 @@ def test_a_record_knows_whether_it_is_of_tokens_or_of_frames(tmp_path: Path) -> 
         assert Record.load(tmp_path / f"{number}.npz").unit == found.unit
     odd: Any = "inch"
     dataclasses.replace(texts, unit=odd).save(tmp_path / "odd.npz")
-    with pytest.raises(DataError, match="cannot be read") as caught:
+    with pytest.raises(DataError) as caught:
         Record.load(tmp_path / "odd.npz")
     assert "inch" in str(caught.value)
 
@@ -577,11 +556,10 @@ def test_a_file_that_is_no_record_is_rejected(tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     names = np.frombuffer(b'{"format": 99}', dtype=np.uint8)
     np.savez(tmp_path / "later.npz", names=names)
-    for name in ("cut", "text", "empty", "other", "later", "missing"):
-        with pytest.raises(DataError, match="cannot be read"):
-            Record.load(tmp_path / f"{name}.npz")
-    with pytest.raises(DataError, match="cannot be read"):
-        Record.load(tmp_path / "array.npy")
+    for name in ("cut.npz", "text.npz", "empty.npz", "other.npz", "later.npz", "no", "array.npy"):
+        with pytest.raises(DataError) as caught:
+            Record.load(tmp_path / name)
+        assert caught.value.where == str(tmp_path / name)
 
 
 def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
@@ -591,7 +569,7 @@ def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
         found.save(tmp_path / "file" / "record.npz")
     assert raised.value.where == str(tmp_path / "file")
     (tmp_path / "record.npz").mkdir()
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(DataError):
         found.save(tmp_path / "record.npz")
     assert {path.name for path in tmp_path.iterdir()} == {"file", "record.npz"}
 
@@ -612,3 +590,54 @@ def test_what_is_neither_a_translator_nor_a_classifier_is_named(wrong: Any, targ
         assert caught.value.where == where
         assert type(wrong).__name__ in caught.value.what
         assert "clearhead.load" in str(caught.value.todo)
+
+
+MARKUP = (
+    *("<script>x</script>", "</th><b>", '"><img src=x>', "&lt;", "&amp", "<!-- x", "]]>", "<"),
+    *("&", "' onload='x", '" onload="x', "javascript:x", "<svg/onload=x>", "</table></div>"),
+)
+
+
+class Page(HTMLParser):
+    """The elements, their attributes, and the texts of headers and cells."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.texts: dict[str, list[str]] = {"th": [], "td": [], "caption": []}
+        self.feed(content)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.open = tag
+        if tag in self.texts:
+            self.texts[tag].append("")
+
+    def handle_data(self, data: str) -> None:
+        self.texts[self.open][-1] += data
+
+
+@pytest.mark.parametrize("target", [WORDS_WRITTEN, ()])
+def test_a_notebook_shows_the_tokens_and_weights_of_a_record(target: tuple[str, ...]) -> None:
+    record = made_record(target=target)
+    texts = Page(record._repr_html_()).texts
+    assert texts["th"] == [*WORDS_READ, *(target or WORDS_READ)]
+    weights = record.cross_attentions if target else record.encoder_attentions
+    shown = np.array([float(text) for text in texts["td"][1:]])
+    np.testing.assert_allclose(shown, weights[-1].mean(axis=0).flatten(), atol=0.005)
+
+
+def test_no_token_is_markup_in_a_notebook() -> None:
+    tokens = (*MARKUP, *HOSTILE)[:60]
+    page = Page(made_record(tokens, tokens, layers=1, heads=1)._repr_html_())
+    assert page.texts["th"] == [*tokens] * 2
+    assert page.attributes == {"style"}
+    assert page.tags == {"table", "caption", "tr", "th", "td"}
+
+
+def test_a_notebook_shows_a_long_record_in_part() -> None:
+    texts = Page(made_record(words(200), (), layers=1)._repr_html_()).texts
+    assert (len(texts["th"]), len(texts["td"])) == (120, 3601)
+    assert "200" in texts["caption"][0]

@@ -139,11 +139,7 @@ def _pictures_of_input(args: Namespace) -> tuple[dict[str, Draw], bool]:
     from clearhead.api.translator import Translator
     from clearhead.data.reading.feature_sequences import frame_times
     from clearhead.inspect.alignment import kept_aligner
-    from clearhead.inspect.pictures import (
-        pictures_of_classification,
-        pictures_of_record,
-        pictures_of_translation,
-    )
+    from clearhead.inspect.pictures import pictures_of_record, pictures_of_subject
     from clearhead.inspect.recording import record
     from clearhead.inspect.subject import Subject
 
@@ -161,7 +157,7 @@ def _pictures_of_input(args: Namespace) -> tuple[dict[str, Draw], bool]:
                 print_message(f"translation: {target.text}")
             subject = Subject.translation(model, content, target)
             aligner = partial(kept_aligner, model.folder, model.model)
-            return pictures_of_translation(subject, aligner), True
+            return pictures_of_subject(subject, chosen_aligner=aligner), True
         if not model.labels:
             return pictures_of_record(record(model, content)), False
         subject = Subject.classification(model, content)
@@ -172,7 +168,7 @@ def _pictures_of_input(args: Namespace) -> tuple[dict[str, Draw], bool]:
         if times is not None:
             subject.source_pieces = times[: len(subject.source_pieces)]
     with warnings_printed():
-        return pictures_of_classification(model, subject), False
+        return pictures_of_subject(subject, model.labels), False
 
 
 def _print_labels(classifier: Any, content: Any) -> None:

@@ -47,24 +47,14 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Aligner:
-    """How a model aligns.
+    """How a model aligns, and by what it was chosen: `gold`, `reverse`, `removal`, or `named`."""
 
-    Attributes:
-        measure: the name of a measure, an attention such as `decoder.3.cross`, or one head.
-        shift: 0: the row that predicts a word; 1: the row that reads it.
-        rule: which words have a best link.
-        criterion: what it was chosen by: `gold` alignments, a `reverse` model, exact `removal`, or
-            `named` by the user.
-        score: its alignment error rate by that criterion; by `removal` that of the rule `target`.
-        sentences: the number of sentences that it was chosen on.
-    """
-
-    measure: str
-    shift: int
+    measure: str  # a measure, an attention such as `decoder.3.cross`, or one head
+    shift: int  # 0: the row that predicts a word; 1: the row that reads it
     rule: Rule
     criterion: str
-    score: float
-    sentences: int
+    score: float  # error rate by the criterion; by `removal` that of the rule `target`
+    sentences: int  # that it was chosen on
 
 
 Pair = tuple[Subject, Sequence[Word], Sequence[Word]]

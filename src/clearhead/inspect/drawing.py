@@ -101,29 +101,17 @@ class Names:
 
 @dataclass(frozen=True)
 class Panel:
-    """A matrix (rows, columns) to draw.
-
-    Attributes:
-        title: written above it.
-        values: choose the colours.
-        down: the rows; their names are written unless the panel to the left has the same.
-        across: the columns; their names are written unless the panel below has the same.
-        cells: width and height of a cell in inches.
-        hidden: True for cells that are masked (None: no cell).
-        written: numbers written in the cells (None: the values).
-        marked: cells (row, column) with a frame.
-        limit: the colours are from minus this to this, in place of the common scale.
-    """
+    """A matrix (rows, columns) to draw."""
 
     title: str
-    values: Array
-    down: Names
-    across: Names
-    cells: tuple[float, float]
-    hidden: Array | None = None
-    written: Array | None = None
-    marked: Collection[tuple[int, int]] = ()
-    limit: float | None = None
+    values: Array  # choose the colours
+    down: Names  # written unless the panel to the left has the same
+    across: Names  # written unless the panel below has the same
+    cells: tuple[float, float]  # width and height in inches
+    hidden: Array | None = None  # True: masked
+    written: Array | None = None  # numbers in the cells, in place of the values
+    marked: Collection[tuple[int, int]] = ()  # cells (row, column) with a frame
+    limit: float | None = None  # of the colours, on both sides of 0, in place of the scale
 
     @property
     def numbers(self) -> Array:

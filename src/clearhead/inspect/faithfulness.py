@@ -37,17 +37,12 @@ class Faithfulness:
     """How the probability of outputs falls when source words are deleted.
 
     The probability of an output is the geometric mean over its tokens; that of a classifier's
-    label is the probability itself.
-
-    Attributes:
-        measures: the name of each measure; the last one is the random order.
-        deletion: (measures, sentences, grid) the probability without the words that rank first.
-        retention: (measures, sentences, grid) the probability with these words alone.
+    label is the probability itself. The ends of the grid are the same for every order.
     """
 
-    measures: tuple[str, ...]
-    deletion: Array
-    retention: Array
+    measures: tuple[str, ...]  # the last one is the random order
+    deletion: Array  # (measures, sentences, grid) without the words that rank first
+    retention: Array  # (measures, sentences, grid) with these words alone
 
     @property
     def comprehensiveness(self) -> Array:

@@ -37,20 +37,15 @@ ROLES = (
 class Importance:
     """The importance of all heads of a model.
 
-    Attributes:
-        heads: the heads.
-        loss: (sentences,) the loss of each sentence, summed over its outputs, in nats.
-        rise: (heads, sentences) how much it rises without the head.
-        outputs: (sentences,) the number of outputs.
-        gradient: (heads,) the mean of |∂loss/∂factor|, per output, for a factor of the head's
-            output (Michel et al. 2019, section 4.1).
+    The gradient is the mean of |∂loss/∂factor|, per output, for a factor of the head's output
+    (Michel et al. 2019, section 4.1).
     """
 
     heads: tuple[Head, ...]
-    loss: Array
-    rise: Array
-    outputs: Array
-    gradient: Array
+    loss: Array  # (sentences,) summed over the outputs of each, in nats
+    rise: Array  # (heads, sentences) how much it rises without the head
+    outputs: Array  # (sentences,) their number
+    gradient: Array  # (heads,)
 
     def intervals(self) -> Array:
         """(heads, 3) the rise of the loss per output: mean, and its 95 % interval by bootstrap."""

@@ -19,14 +19,8 @@ from clearhead.inspect.record import Array, DecoderLayerRecord
 from clearhead.inspect.recording import output_by_head
 from clearhead.inspect.replay import TOKENS, effects
 from clearhead.inspect.subject import Subject
-from clearhead.inspect.view import attentions_of, layers_of, second_view
-from clearhead.model.attention import (
-    Mask,
-    MultiHeadAttention,
-    attention,
-    causal_mask,
-)
-from clearhead.model.dropout import Dropout
+from clearhead.inspect.view import attentions_of, intercept, layers_of, second_view
+from clearhead.model.attention import MultiHeadAttention, causal_mask
 from clearhead.model.layers import DecoderLayer, EncoderLayer
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 
@@ -238,18 +232,14 @@ def _places(subject: Subject, found: Array) -> Array:
 
 
 class _ZeroedValues:
-    """An attention function that can set the value of one position in each row to zero."""
+    """Can set the value of one position in each row of an attention to zero."""
 
     def __init__(self, attention: MultiHeadAttention) -> None:
         self._kept: Tensor | None = None
-        attention.attend = self
+        intercept(attention, values=self._zeroed)
 
-    def __call__(
-        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask | None, dropout: Dropout
-    ) -> Tensor:
-        if self._kept is not None:
-            values = values * self._kept.to(values)[:, None, :, None]
-        return attention(queries, keys, values, mask, dropout)
+    def _zeroed(self, values: Tensor) -> Tensor:
+        return values if self._kept is None else values * self._kept.to(values)[:, None, :, None]
 
     def distances(self, run: Callable[[int], Tensor], positions: int) -> Array:
         """(length, positions) the cosine distance that each zeroed value makes at each output."""

@@ -44,7 +44,6 @@ from clearhead.inspect.explanation import TOO_LONG, is_short
 from clearhead.inspect.heads import KINDS, Attention, Head, Stack
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import Array, Record
-from clearhead.inspect.recording import ClassifierLike
 from clearhead.inspect.replay import Effects, effects
 from clearhead.inspect.study import read_study
 from clearhead.inspect.subject import Subject
@@ -61,20 +60,40 @@ MOST_LABELS = 12
 """Labels of a classifier whose changes are shown, the most probable first."""
 
 
-def pictures_of_translation(
-    subject: Subject, chosen_aligner: Callable[[], Aligner | None]
+def pictures_of_subject(
+    subject: Subject,
+    labels: Sequence[str] = (),
+    chosen_aligner: Callable[[], Aligner | None] = lambda: None,
 ) -> dict[str, Draw]:
-    """The pictures of a translation; by default the mean of all cross-attentions aligns."""
-    words = _with_symbols(subject.outputs, subject.output_words)
+    """The pictures of an input and its output; a long one has none of effects.
+
+    A classifier has the names of its labels. By default the mean of all cross-attentions aligns.
+    """
     sources = _with_symbols(subject.source_pieces, subject.source_words)
+    words = _with_symbols(subject.outputs, subject.output_words)
+    # Of independent labels those that the classifier gives; of others the most probable ones.
+    shown = subject.replay.outcome[:MOST_LABELS, 0]
+    if labels and not subject.multi_label:
+        shown = subject.replay.best(MOST_LABELS)[0][0]
+    outputs = [labels[int(i)] for i in shown] if labels else _texts(words)
 
     @cache
     def found() -> Effects:
-        return effects(subject.replay, [word.positions for word in sources])
+        choices = np.tile(shown, (subject.places, 1)) if labels else None
+        return effects(subject.replay, [word.positions for word in sources], choices=choices)
 
     def by_output(values: Array) -> Array:
-        """(…, places, 1) -> (…, outputs): the log-probability of a word is that of its pieces."""
+        """(…, places, k) -> (…, outputs): the log-probability of a word is that of its pieces."""
+        if labels:
+            return values[:, 0]
         return np.stack([values[:, list(w.positions), 0].sum(axis=1) for w in words], axis=1)
+
+    def word_effects() -> Figure:
+        unit = "frame" if subject.record.unit == "frame" else "word"
+        return word_effects_figure(by_output(found().by_source).T, outputs, _texts(sources), unit)
+
+    def head_effects() -> Figure:
+        return head_effects_figure(found().heads, by_output(found().by_head), outputs)
 
     def alignment() -> Figure:
         aligner = chosen_aligner()
@@ -90,54 +109,11 @@ def pictures_of_translation(
         linked = plain(links(matrix, rule))
         return alignment_figure(matrix, linked, _texts(first), _texts(second), how)
 
-    return _of_subject(
-        subject,
-        {
-            "alignment": alignment,
-            "word-effects": lambda: word_effects_figure(
-                by_output(found().by_source).T, _texts(words), _texts(sources)
-            ),
-            "head-effects": lambda: head_effects_figure(
-                found().heads, by_output(found().by_head), _texts(words)
-            ),
-        },
-    )
-
-
-def pictures_of_classification(classifier: ClassifierLike, subject: Subject) -> dict[str, Draw]:
-    """The pictures of an input of a classifier and its labels."""
-    # Of independent labels those that the classifier gives; of others the most probable ones.
-    if subject.multi_label:
-        shown = subject.replay.outcome[:MOST_LABELS, 0]
+    own: dict[str, Draw] = {} if labels else {"alignment": alignment}
+    if is_short(subject):
+        own |= {"word-effects": word_effects, "head-effects": head_effects}
     else:
-        shown = subject.replay.best(MOST_LABELS)[0][0]
-    labels = [classifier.labels[i] for i in shown]
-    choices = np.tile(shown, (subject.places, 1))
-    sources = _with_symbols(subject.source_pieces, subject.source_words)
-    unit = "frame" if subject.record.unit == "frame" else "word"
-
-    @cache
-    def found() -> Effects:
-        return effects(subject.replay, [word.positions for word in sources], choices=choices)
-
-    return _of_subject(
-        subject,
-        {
-            "word-effects": lambda: word_effects_figure(
-                found().by_source[:, 0].T, labels, _texts(sources), unit
-            ),
-            "head-effects": lambda: head_effects_figure(
-                found().heads, found().by_head[:, 0], labels
-            ),
-        },
-    )
-
-
-def _of_subject(subject: Subject, own: dict[str, Draw]) -> dict[str, Draw]:
-    """These pictures, of which a long input has no effects, and those of its record."""
-    if not is_short(subject):
         warn(f"no pictures of effects: source and target are too long, since {TOO_LONG}")
-        own = {name: draw for name, draw in own.items() if not name.endswith("-effects")}
     return own | pictures_of_record(subject.recorded(frozenset({"hidden_units"})))
 
 
@@ -611,20 +587,12 @@ def learning_figure(log: RunLog) -> Figure:
 
 @dataclass
 class RunLog:
-    """What the log of a run has about learning: lists of (step, value).
-
-    Attributes:
-        loss: of training.
-        rate: the learning rate.
-        scores: on the validation data, by name, always with `loss`.
-        measure: the score that selects the model.
-        best_step: the step of the best validation.
-    """
+    """What the log of a run has about learning: lists of (step, value)."""
 
     loss: list[tuple[int, float]] = field(default_factory=list)
     rate: list[tuple[int, float]] = field(default_factory=list)
-    scores: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    measure: str = "loss"
+    scores: dict[str, list[tuple[int, float]]] = field(default_factory=dict)  # of validation data
+    measure: str = "loss"  # the score that selects the model
     best_step: int = 0
 
     def forget_after(self, step: int) -> None:

@@ -19,9 +19,8 @@ from torch.nn import functional as F
 
 from clearhead.inspect.heads import Head
 from clearhead.inspect.record import Array
-from clearhead.inspect.view import Means, attentions_of, heads_of, second_view
-from clearhead.model.attention import Mask, attention, causal_mask
-from clearhead.model.dropout import Dropout
+from clearhead.inspect.view import Means, attentions_of, heads_of, intercept, second_view
+from clearhead.model.attention import MultiHeadAttention, causal_mask
 from clearhead.model.positions import Positions
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.tokenizer import BOS, EOS, PAD
@@ -35,13 +34,11 @@ LOGITS = 2**25
 
 @dataclass(frozen=True)
 class Change:
-    """What one row of a replay leaves out.
+    """What one row of a replay leaves out: heads, and positions of source and decoder, from 0.
 
-    Attributes:
-        heads: these are switched off: zero or their mean replaces their output.
-        source: positions of the source, from 0. They become padding, which nothing attends to.
-        prefix: positions of the decoder, from 0, where 0 is the start symbol. Nothing attends to
-            them, and the position itself reads a zero vector in place of its embedding.
+    Zero or its mean replaces the output of a head. Positions of the source become padding, which
+    nothing attends to. Nothing attends to those of the decoder, where 0 is the start symbol, and
+    the position itself reads a zero vector in place of its embedding.
     """
 
     heads: tuple[Head, ...] = ()
@@ -50,48 +47,25 @@ class Change:
 
 
 class Switch:
-    """An attention function whose heads can be switched off, in each row of a batch by itself.
+    """Changes the outputs of the heads of an attention, in each row of a batch by itself."""
 
-    Attributes:
-        keep: (rows, heads) the factor of each head's output: 1, or 0 if it is off.
-        instead: (heads, d_v) what replaces the output of a head that is off.
-    """
+    def __init__(self, attention: MultiHeadAttention) -> None:
+        self.keep = torch.ones(1, attention.n_heads)  # (rows, heads) 1, or 0 if it is off
+        self.instead: Tensor | None = None  # (heads, d_v) replaces a head that is off
+        intercept(attention, context=self._switched)
 
-    def __init__(self, n_heads: int) -> None:
-        self.keep = torch.ones(1, n_heads)
-        self.instead: Tensor | None = None
-
-    def __call__(
-        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask | None, dropout: Dropout
-    ) -> Tensor:
-        """The outputs of the heads (rows, heads, queries, d_v)."""
-        context = attention(queries, keys, values, mask, dropout)
+    def _switched(self, context: Tensor) -> Tensor:
         keep = self.keep.to(context)[:, :, None, None]
         if self.instead is None:
             return context * keep
         return context * keep + self.instead.to(context)[None, :, None] * (1 - keep)
 
 
-def switches_in(view: nn.Module) -> dict[str, Switch]:
-    """Give each attention of a view a switch; at first all heads are on."""
-    switches = {}
-    for name, found in attentions_of(view).items():
-        found.attend = switches[name] = Switch(found.n_heads)
-    return switches
-
-
 class Replay(ABC):
-    """A sentence that can be replayed with changes.
+    """A sentence that can be replayed with changes; a classifier has no positions of a decoder.
 
-    Args:
-        model: does not change.
-        n_source: positions of the source.
-        n_prefix: positions of the decoder; 0 for a classifier.
-
-    Attributes:
-        heads: all heads of the model.
-        outcome: (places, 1) what is explained at each place: the id of each target token, of the
-            most probable label, or of each given label if labels are independent.
+    The outcome (places, 1) is what is explained at each place: the id of each target token, of the
+    most probable label, or of each given label if labels are independent.
     """
 
     outcome: Array
@@ -103,7 +77,7 @@ class Replay(ABC):
         self.heads = heads_of(self.view)
         self.n_source, self.n_prefix = n_source, n_prefix
         self._device = next(model.parameters()).device
-        self._switches = switches_in(self.view)
+        self._switches = {name: Switch(found) for name, found in attentions_of(self.view).items()}
         self._scale: Tensor | None = None
         part = self.view.source_input if isinstance(self.view, EncoderDecoder) else self.view.input
         for module in part.modules():
@@ -190,13 +164,9 @@ class Replay(ABC):
 
 
 class TranslationReplay(Replay):
-    """A source and a target replayed by an encoder-decoder.
+    """A source and a target, both without start and end symbols, replayed by an encoder-decoder.
 
-    Args:
-        model: does not change.
-        source_ids: without start and end symbols.
-        target_ids: without start and end symbols.
-        finished: whether the end symbol follows the target, and is an outcome too.
+    After a finished target the end symbol is an outcome too.
     """
 
     view: EncoderDecoder
@@ -240,14 +210,7 @@ class ClassificationReplay(Replay):
 
     Of n independent labels, id i stands for label i, and id n + i for its absence. The outcomes are
     the labels with a probability of at least one half, best first, or the most probable label if
-    none has.
-
-    Args:
-        model: does not change.
-        row: ids (length,), ids of words and n-grams (length, 1 + n-grams), or features (length,
-            width), without padding.
-        multi_label: whether labels are independent.
-        temperature: divides the logits.
+    none has. The row is what the classifier encodes, without padding.
     """
 
     view: EncoderClassifier
@@ -286,25 +249,15 @@ class ClassificationReplay(Replay):
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """What each head and each word did for an output: log-probability with it minus without it.
-
-    Attributes:
-        heads: the heads of `by_head`.
-        by_head: (heads, places, k).
-        by_source: (source words, places, k).
-        by_prefix: (target words, places, k); 0 where the word is not before the place.
-        source: (places, k) the effect of the whole source.
-        prefix: (places, k) the effect of the whole prefix, the start symbol excepted.
-        log_probabilities: (places, k) with everything.
-    """
+    """What each head and each word did for an output: log-probability with it minus without it."""
 
     heads: tuple[Head, ...]
-    by_head: Array
-    by_source: Array
-    by_prefix: Array
-    source: Array
-    prefix: Array
-    log_probabilities: Array
+    by_head: Array  # (heads, places, k)
+    by_source: Array  # (source words, places, k)
+    by_prefix: Array  # (target words, places, k); 0 where the word is not before the place
+    source: Array  # (places, k) of the whole source
+    prefix: Array  # (places, k) of the whole prefix, the start symbol excepted
+    log_probabilities: Array  # (places, k) with everything
 
 
 def effects(

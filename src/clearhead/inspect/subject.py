@@ -42,16 +42,6 @@ class Subject:
         finished: whether the end symbol follows the target.
         multi_label: whether the labels of a classifier are independent.
         temperature: divides the logits of a classifier.
-
-    Attributes:
-        replay: the input and its output, to be replayed with changes.
-        source_pieces: the names of the source positions.
-        target_pieces: the names of what the decoder reads; empty for a classifier.
-        outputs: the names of what is explained: the target tokens, the most probable label, or each
-            given label if labels are independent.
-        source_special: the source positions of padding and of start and end symbols.
-        target_special: such positions of what the decoder reads.
-        output_special: such places of the outputs.
     """
 
     def __init__(
@@ -75,6 +65,8 @@ class Subject:
             self._target = target[: self.replay.n_prefix - 1]
         else:
             self.replay = ClassificationReplay(model, source, multi_label, temperature)
+        # The positions of padding and of start and end symbols, and the names of all positions, of
+        # the source, of what the decoder reads, and of what is explained.
         self.source_special = _special(source)
         self.target_special = _special([BOS, *target])
         self.output_special = _special(self.replay.outcome[:, 0]) if self.is_translation else ()

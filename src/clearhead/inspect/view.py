@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -51,6 +52,21 @@ def attentions_of(model: nn.Module) -> dict[str, MultiHeadAttention]:
         found[f"decoder.{number}.self"] = layer.self_attention
         found[f"decoder.{number}.cross"] = layer.cross_attention
     return found
+
+
+def intercept(
+    watched: MultiHeadAttention,
+    values: Callable[[Tensor], Tensor] = lambda values: values,
+    context: Callable[[Tensor], Tensor] = lambda context: context,
+) -> None:
+    """Let an attention of a view change the values that it reads, or the outputs of its heads."""
+
+    def attend(
+        queries: Tensor, keys: Tensor, read: Tensor, mask: Mask | None, dropout: Dropout
+    ) -> Tensor:
+        return context(attention(queries, keys, values(read), mask, dropout))
+
+    watched.attend = attend
 
 
 def heads_of(model: nn.Module) -> tuple[Head, ...]:
@@ -113,19 +129,13 @@ def mean_outputs(model: nn.Module, inputs: Iterable[Sequence[Tensor]]) -> Means:
     sums: dict[str, Tensor] = {}
     counts: Counter[str] = Counter()
 
-    def watch(name: str, watched: MultiHeadAttention) -> None:
-        def attend(
-            queries: Tensor, keys: Tensor, values: Tensor, mask: Mask | None, dropout: Dropout
-        ) -> Tensor:
-            context = attention(queries, keys, values, mask, dropout)
-            sums[name] = sums.get(name, 0) + context.sum(dim=(0, 2), dtype=torch.float64)
-            counts[name] += context.size(2)
-            return context
-
-        watched.attend = attend
+    def add(name: str, context: Tensor) -> Tensor:
+        sums[name] = sums.get(name, 0) + context.sum(dim=(0, 2), dtype=torch.float64)
+        counts[name] += context.size(2)
+        return context
 
     for name, found in attentions_of(view).items():
-        watch(name, found)
+        intercept(found, context=partial(add, name))
     for each in inputs:
         view(*each)
     return {name: total / counts[name] for name, total in sums.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ import clearhead
 import synthetic_reports
 from clearhead.api import Translator
 from clearhead.inspect.alignment import Aligner, word_matrix
-from clearhead.inspect.pictures import pictures_of_translation
+from clearhead.inspect.pictures import pictures_of_subject
 from clearhead.inspect.recording import record
 from clearhead.inspect.report.contents import Contents
 from clearhead.inspect.report.page import page as html_of
@@ -385,7 +384,7 @@ def test_joined_pieces_have_the_numbers_of_the_figures(
     words = subject.source_words, subject.output_words
     assert all(any(len(word.positions) > 1 for word in side) for side in words)
     by_norms = Aligner("norms", 0, "target", "named", 0.0, 0)
-    pictures = pictures_of_translation(subject, lambda: by_norms)
+    pictures = pictures_of_subject(subject, chosen_aligner=lambda: by_norms)
     effects, shares = (
         drawn(panels(cast(Figure, pictures[name]()))[0]).filled(0)
         for name in ("word-effects", "alignment")
@@ -611,32 +610,3 @@ def test_a_convolved_input_is_shown_with_its_parts(browser: Any, tmp_path: Path)
     assert "Convolutions" in text
     assert "Convolution(y)" in text
     assert "x, their sum" in text
-
-
-def test_a_long_sentence_opens_and_answers_fast(browser: Any, tmp_path: Path, capsys: Any) -> None:
-    path = written(tmp_path, synthetic_reports.long_report())
-    begun = time.perf_counter()
-    with opened(browser, path) as page:
-        opening = time.perf_counter() - begun
-        show(page, "#view=words&show=cross&layer=6&head=1")
-        times = page.evaluate(
-            """async () => {
-                const words = [...document.querySelectorAll('.output .word')].slice(0, 512);
-                const times = [];
-                for (let i = 0; i < words.length; i += 17) {
-                    const start = performance.now();
-                    words[i].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}));
-                    void document.body.offsetHeight;
-                    await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
-                    times.push(performance.now() - start);
-                }
-                return times;
-            }"""
-        )
-        assert page.text_content(".readout").strip()
-    with capsys.disabled():
-        megabytes = path.stat().st_size / 1e6
-        print(
-            f"\n512 tokens: {megabytes:.1f} MB, opened in {opening:.2f} s, "
-            f"a hover took {max(times):.0f} ms at most"
-        )

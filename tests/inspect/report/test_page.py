@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from typing import Any
 
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 
 import synthetic_reports
 from clearhead.inspect.report import array_store
-from clearhead.inspect.report.array_store import ArrayStore, decoded
+from clearhead.inspect.report.array_store import ArrayStore, Kind
 from clearhead.inspect.report.page import (
     EXPORT,
     FOLDER,
@@ -58,57 +60,53 @@ class Elements(HTMLParser):
             self.scripts[self._script] = self.scripts.get(self._script, "") + data
 
 
+def decoded(reference: Mapping[str, Any], blobs: Sequence[bytes]) -> np.ndarray:
+    """The array (float32) of a reference, as the page decodes it."""
+    shape, kind, first = reference["shape"], reference["kind"], reference["blob"]
+    stored = {"weight8": "u1", "float16": "<f2", "float32": "<f4"}[kind]
+    count = int(np.prod(shape))
+    used = blobs[first : first + (shape[0] if reference.get("split") else 1)] if count else []
+    content = b"".join(zlib.decompress(blob, wbits=-15) for blob in used)
+    flat = np.frombuffer(content, stored, count, reference["start"] if count else 0)
+    values = flat.astype(np.float32).reshape(shape)
+    return np.square(values / 255) if kind == "weight8" else values
+
+
+def stored(kind: Kind, *values: Any) -> list[np.ndarray]:
+    """Arrays after a way through a store."""
+    store = ArrayStore()
+    references = [store.add(value, kind) for value in values]
+    store.close()
+    return [decoded(reference, store.blobs) for reference in references]
+
+
 @pytest.mark.slow
-@given(st.lists(st.one_of(FLOATS, WEIGHTS), max_size=6))
-def test_float32_arrays_survive(values: list[Any]) -> None:
-    store = ArrayStore()
-    references = [store.add(value, "float32") for value in values]
-    store.close()
-    for value, reference in zip(values, references, strict=True):
-        np.testing.assert_array_equal(decoded(reference, store.blobs), value)
-
-
-@given(FLOATS)
-def test_float16_arrays_survive_within_their_precision(values: Any) -> None:
-    store = ArrayStore()
-    reference = store.add(values, "float16")
-    store.close()
-    np.testing.assert_allclose(decoded(reference, store.blobs), values, rtol=1e-3, atol=1e-7)
-
-
-@given(WEIGHTS)
-def test_weights_survive_within_a_half_step(values: Any) -> None:
-    store = ArrayStore()
-    reference = store.add(values, "weight8")
-    store.close()
-    steps = 255 * (np.sqrt(decoded(reference, store.blobs)) - np.sqrt(values))
+@given(st.lists(st.one_of(FLOATS, WEIGHTS), max_size=6), FLOATS, WEIGHTS)
+def test_arrays_survive_within_their_precision(many: list[Any], one: Any, weights: Any) -> None:
+    for value, found in zip(many, stored("float32", *many), strict=True):
+        np.testing.assert_array_equal(found, value)
+    np.testing.assert_allclose(stored("float16", one)[0], one, rtol=1e-3, atol=1e-7)
+    steps = 255 * (np.sqrt(stored("weight8", weights)[0]) - np.sqrt(weights))
     assert np.abs(steps).max(initial=0) <= 0.501
 
 
 def test_a_large_array_is_split_along_its_first_axis(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array_store, "FULL", 100)
     store = ArrayStore()
-    small = store.add(np.arange(4.0), "float32")
-    large = store.add(np.arange(60.0).reshape(3, 20), "float32")
-    after = store.add(np.ones(3), "float32")
+    arrays = np.arange(4.0), np.arange(60.0).reshape(3, 20), np.ones(3)
+    references = [store.add(each, "float32") for each in arrays]
     store.close()
-    assert large["split"]
-    assert [small["blob"], large["blob"], after["blob"]] == [0, 1, 4]
-    np.testing.assert_array_equal(decoded(large, store.blobs), np.arange(60).reshape(3, 20))
-    np.testing.assert_array_equal(decoded(after, store.blobs), np.ones(3))
+    assert [each["blob"] for each in references] == [0, 1, 4]
+    assert [each.get("split") for each in references] == [None, True, None]
+    for reference, array in zip(references, arrays, strict=True):
+        np.testing.assert_array_equal(decoded(reference, store.blobs), array)
 
 
-def test_values_too_large_for_a_half_are_limited() -> None:
-    store = ArrayStore()
-    reference = store.add(np.array([1e6, -1e6]), "float16")
-    store.close()
-    assert decoded(reference, store.blobs).tolist() == [65504, -65504]
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -0.1, 1.1])
-def test_what_is_no_weight_is_an_error(value: float) -> None:
-    with pytest.raises(ValueError, match=r"value|weight"):
-        ArrayStore().add(np.array([value]), "weight8")
+def test_values_out_of_range_are_limited_or_an_error() -> None:
+    assert stored("float16", np.array([1e6, -1e6]))[0].tolist() == [65504, -65504]
+    for value in (np.nan, np.inf, -0.1, 1.1):
+        with pytest.raises(ValueError, match=r"value|weight"):
+            ArrayStore().add(np.array([value]), "weight8")
 
 
 def test_names_are_unique_over_all_modules() -> None:

@@ -8,7 +8,6 @@ at byte 0 of blob `3 + i`, so that the page decodes one layer of a long sentence
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -71,24 +70,6 @@ def encoded(array: Array, kind: Kind) -> Array:
     return limited.astype("<f2" if kind == "float16" else "<f4")
 
 
-def decoded(reference: Mapping[str, Any], blobs: Sequence[bytes]) -> Array:
-    """The array (float32) of a reference, as the page decodes it."""
-    shape, kind, first = reference["shape"], reference["kind"], reference["blob"]
-    stored = {"weight8": "u1", "float16": "<f2", "float32": "<f4"}[kind]
-    if reference.get("split"):
-        content = b"".join(_inflate(blob) for blob in blobs[first : first + shape[0]])
-    else:
-        content = _inflate(blobs[first]) if np.prod(shape) else b""
-    count = int(np.prod(shape))
-    flat = np.frombuffer(content, stored, count, 0 if not count else reference["start"])
-    values = flat.astype(np.float32).reshape(shape)
-    return np.square(values / 255) if kind == "weight8" else values
-
-
 def _deflate(content: bytes) -> bytes:
     compressor = zlib.compressobj(level=6, wbits=-15)
     return compressor.compress(content) + compressor.flush()
-
-
-def _inflate(content: bytes) -> bytes:
-    return zlib.decompress(content, wbits=-15)
