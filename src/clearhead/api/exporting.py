@@ -145,11 +145,7 @@ def _folder_of(model: object) -> str | Path:
 
 
 def _format_for(found: ModelFolder, format: str | None) -> str:
-    """The format, if the model has it; by default the first one that it has.
-
-    Raises:
-        ExportError: it does not have it, or none.
-    """
+    """The format, if the model has it; by default the first one that it has."""
     kind = found.config.kind
     possible = [name for name, each in FORMATS.items() if kind in each.runs]
     if format in possible or (format is None and possible):
@@ -172,15 +168,8 @@ def can_export_after_training(config: RunConfig) -> bool:
 def exports_after_training(folder: Path, automatic: bool) -> Iterator[str]:
     """Write the CTranslate2 export of a model that was trained, and yield lines about its exports.
 
-    An export that is up to date stays as it is, without a line.
-
-    Args:
-        folder: of the model.
-        automatic: whether to write the export, if that is possible. Otherwise, and for other
-            formats, an export that is out of date is reported.
-
-    Raises:
-        ModelFolderError: the model folder cannot be read.
+    If `automatic` is false or there can be no export, and for other formats, an export that is out
+    of date is reported. One that is up to date stays as it is, without a line.
     """
     found = read_model_folder(folder)
     automatic &= can_export_after_training(found.config)
@@ -196,7 +185,7 @@ def exports_after_training(folder: Path, automatic: bool) -> Iterator[str]:
 
 
 def _automatic_export(found: ModelFolder, path: Path) -> str:
-    """Write the CTranslate2 export; returns a line about it, or about why there is none."""
+    """Write the CTranslate2 export; the result is a line about it, or about why there is none."""
     try:
         export_ctranslate2(found, path)
     except ClearheadError as error:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from clearhead.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound="nn.Module")
+Loaded = TypeVar("Loaded", Translator, Classifier, "Translator | Classifier")
 
 ENGINES = ("auto", "torch", "ctranslate2")
 
@@ -136,14 +137,12 @@ def load(
             was imported before, so that its threads wait long for each other.
     """
     options = replace(options or LoadOptions(), **choices)
-    found = read_model_folder(folder)
-    try:
-        return _loaded(found, options)
-    except ModelFolderError:
-        if (now := read_model_folder(folder)) == found:
-            raise
-        # A run has replaced the weights meanwhile.
-        return _loaded(now, options)
+
+    def make(found: ModelFolder) -> Translator | Classifier:
+        is_translator = found.config.task == "translation"
+        return (_translator if is_translator else _classifier)(found, options)
+
+    return _unreplaced(folder, make)
 
 
 def load_translator(
@@ -154,14 +153,8 @@ def load_translator(
     Raises:
         ModelFolderError: the model is a classifier; or as in `load`.
     """
-    model = load(folder, options, **choices)
-    if not isinstance(model, Translator):
-        raise ModelFolderError(
-            "this model is a classifier, not a translator",
-            where=folder,
-            todo="use it with: clearhead classify",
-        )
-    return model
+    options = replace(options or LoadOptions(), **choices)
+    return _unreplaced(folder, lambda found: _translator(found, options))
 
 
 def load_classifier(
@@ -172,33 +165,19 @@ def load_classifier(
     Raises:
         ModelFolderError: the model is a translator; or as in `load`.
     """
-    model = load(folder, options, **choices)
-    if not isinstance(model, Classifier):
-        raise ModelFolderError(
-            "this model is a translator, not a classifier",
-            where=folder,
-            todo="use it with: clearhead translate",
-        )
-    return model
+    options = replace(options or LoadOptions(), **choices)
+    return _unreplaced(folder, lambda found: _classifier(found, options))
 
 
-def _loaded(found: ModelFolder, options: LoadOptions) -> Translator | Classifier:
-    if found.config.task == "translation":
-        return _translator(found, options)
-    if options.engine == "ctranslate2":
-        raise ConfigError(
-            "this model is a classifier, and CTranslate2 runs translators only",
-            where=found.path,
-            todo="set the engine to torch",
-        )
-    if options.compute_type:
-        raise ConfigError(
-            f"the compute type {options.compute_type!r} is given, but this model is a classifier",
-            where=found.path,
-            why="compute types are for translators; a classifier computes in float32",
-            todo="leave the compute type out",
-        )
-    return _classifier(found, options)
+def _unreplaced(folder: str | Path, make: Callable[[ModelFolder], Loaded]) -> Loaded:
+    """What `make` loads from a folder; once more if a run has replaced the model meanwhile."""
+    found = read_model_folder(folder)
+    try:
+        return make(found)
+    except ModelFolderError:
+        if (now := read_model_folder(folder)) == found:
+            raise
+        return make(now)
 
 
 def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
@@ -208,6 +187,12 @@ def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
     installed, and no GPU is used. Searches that CTranslate2 lacks then run with PyTorch (see
     `AutoEngine`). In all other cases `auto` is PyTorch. torch is imported when it is first needed.
     """
+    if found.config.task != "translation":
+        raise ModelFolderError(
+            "this model is a classifier, not a translator",
+            where=found.path,
+            todo="use it with: clearhead classify",
+        )
     tokenizers = read_tokenizers(found.path, found.config)
 
     def with_torch() -> Translator:
@@ -296,6 +281,25 @@ def _uses_gpu(device: str) -> bool:
 
 
 def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
+    if found.config.task == "translation":
+        raise ModelFolderError(
+            "this model is a translator, not a classifier",
+            where=found.path,
+            todo="use it with: clearhead translate",
+        )
+    if options.engine == "ctranslate2":
+        raise ConfigError(
+            "this model is a classifier, and CTranslate2 runs translators only",
+            where=found.path,
+            todo="set the engine to torch",
+        )
+    if options.compute_type:
+        raise ConfigError(
+            f"the compute type {options.compute_type!r} is given, but this model is a classifier",
+            where=found.path,
+            why="compute types are for translators; a classifier computes in float32",
+            todo="leave the compute type out",
+        )
     device = set_up_torch(options.device, options.threads)  # first, because it imports torch
 
     from clearhead.data.inputs import read_inputs

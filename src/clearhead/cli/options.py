@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def at_least(least: int, text: str) -> int:
-    """The whole number of an option, if it is not less than `least`."""
+    """The whole number of an option."""
     try:
         number = int(text)
     except ValueError:

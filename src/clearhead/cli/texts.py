@@ -21,12 +21,9 @@ def texts_to_classify(
 ) -> tuple[Iterator[str], int | None]:
     """The texts of a file or of the standard input, and their number if it is known.
 
-    A warning is printed if line 1 seems to have a label, or to be a header that is read as a text.
-
-    Args:
-        classifier: its labels and its columns help to recognise those of the file.
-        path: `-` is the standard input.
-        text_column: the column that the user has chosen, if any.
+    The labels of the classifier help to recognise the columns, if the user chooses no
+    `text_column`. A warning is printed if line 1 seems to have a label, or to be a header that is
+    read as a text.
 
     Raises:
         ConfigError: a column is chosen, and the input has none.

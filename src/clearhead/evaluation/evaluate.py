@@ -305,10 +305,6 @@ def score_classifiers(
         title: the name of the data.
         systems: by name; the baseline first.
         examples: for each classifier the same N examples.
-
-    Raises:
-        ConfigError: an example may have several labels for one classifier but not for another.
-        DataError: there is a label that a classifier does not know, or no example.
     """
     multi_label = _multi_label(systems)
     truths = {name: _truth(name, examples[name], each.labels) for name, each in systems.items()}
@@ -343,11 +339,7 @@ def _multi_label(systems: Mapping[str, ClassifierSystem]) -> bool:
 
 
 def common_setting(values: Mapping[str, Value], setting: str, todo: str) -> Value:
-    """The value that a setting has in the configurations of all models.
-
-    Raises:
-        ConfigError: the models differ.
-    """
+    """The value that a setting has in the configurations of all models; a ConfigError if none."""
     if len(set(values.values())) > 1:
         raise ConfigError(
             f"the models' configurations differ in {setting}",
