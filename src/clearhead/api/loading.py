@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clearhead.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound="nn.Module")
-Loaded = TypeVar("Loaded", Translator, Classifier, "Translator | Classifier")
+Loaded = TypeVar("Loaded")
 
 ENGINES = ("auto", "torch", "ctranslate2")
 
