@@ -35,12 +35,10 @@ class Fitted(Protocol):
 
 
 class ExportFormat(NamedTuple):
-    """A format that models can be exported to.
+    """A format: the kinds of models that it has, and the function that writes a model to a folder.
 
-    Attributes:
-        runs: the kinds of models that it has.
-        export: writes a model to a folder, and returns sentences about the comparison of the two.
-        options: names of the options of `export_model` that `export` takes, too.
+    The function returns sentences about the comparison of the two. `options` are the names of the
+    options of `export_model` that it takes, too.
     """
 
     runs: Runs

@@ -181,11 +181,10 @@ def _unreplaced(folder: str | Path, make: Callable[[ModelFolder], Loaded]) -> Lo
 
 
 def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
-    """The translator with its engine.
+    """The translator with its engine. torch is imported when it is first needed.
 
-    `auto` uses the CTranslate2 export if there is one of exactly these weights, CTranslate2 is
-    installed, and no GPU is used. Searches that CTranslate2 lacks then run with PyTorch (see
-    `AutoEngine`). In all other cases `auto` is PyTorch. torch is imported when it is first needed.
+    `auto` is CTranslate2 (see `AutoEngine`) if there is an export of exactly these weights,
+    CTranslate2 is installed, and no GPU is used; otherwise PyTorch.
     """
     if found.config.task != "translation":
         raise ModelFolderError(
@@ -254,12 +253,7 @@ def _ctranslate2_engine(found: ModelFolder, options: LoadOptions) -> CTranslate2
 
 
 def _ablated(model: Model, found: ModelFolder, options: LoadOptions) -> Model:
-    """The model without the heads that are switched off.
-
-    Raises:
-        ConfigError: it has no such head, or there is no such replacement.
-        ModelFolderError: the means are not known.
-    """
+    """The model without the heads that are switched off."""
     if not options.ablate:
         return model
     from clearhead.inspect.ablation import replacements, without_heads
@@ -331,12 +325,8 @@ def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
 class AutoEngine:
     """Runs CTranslate2 for every search that it supports, and PyTorch for the others.
 
-    Which of the two runs a call depends only on the arguments of that call. PyTorch is loaded when
-    it is needed first.
-
-    Args:
-        exported: the CTranslate2 engine.
-        make_torch: makes the PyTorch engine of the same model.
+    Which of the two runs a call depends only on the arguments of that call. The PyTorch engine of
+    the same model is made when it is needed first.
     """
 
     def __init__(self, exported: CTranslate2Engine, make_torch: Callable[[], TorchEngine]) -> None:

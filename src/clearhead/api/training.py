@@ -160,11 +160,7 @@ def _logs(folder: Path, config: TrainingConfig, task: Task, model: nn.Module) ->
 
 
 def _check_processes(config: TrainingConfig, ranks: Ranks, restart: bool) -> None:
-    """Check that the processes can train together.
-
-    Raises:
-        ConfigError: they cannot, with these settings.
-    """
+    """Raise a ConfigError if the processes cannot train together with these settings."""
     from clearhead.ranks import check_share, restarts
 
     check_share(config.accumulate, config.batch_tokens, ranks)

@@ -24,10 +24,6 @@ def texts_to_classify(
     The labels of the classifier help to recognise the columns, if the user chooses no
     `text_column`. A warning is printed if line 1 seems to have a label, or to be a header that is
     read as a text.
-
-    Raises:
-        ConfigError: a column is chosen, and the input has none.
-        DataError: the file cannot be read, or the texts are not in the column that is read.
     """
     from clearhead.data.reading.columns import NAMED, Columns, columns_with_labels, header_at
     from clearhead.data.reading.labelled import TEXT_FORMATS, read_texts

@@ -174,11 +174,8 @@ def baseline_of_run(folder: Path, config: RunConfig, labels: Labels) -> LinearBa
     """The linear model fitted anew on the training examples of a model folder.
 
     None if there is no scikit-learn, if the model reads features, or if it was not trained on
-    files.
-
-    Raises:
-        BaselineError: scikit-learn failed; or a file of the run is missing or has changed. Those of
-            the validation and test data count, because they decide which examples are left out.
+    files. A BaselineError if a file of the run is missing or has changed; those of the validation
+    and test data count, because they decide which examples are left out.
     """
     if not is_available() or config.input != "text" or not config.data.train:
         return None

@@ -187,11 +187,7 @@ class ClassifierScores:
 
 
 def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
-    """Which labels each example has, bool (examples, labels).
-
-    Raises:
-        DataError: a label is unknown; `where` is the file and line of the example.
-    """
+    """Which labels each example has, bool (examples, labels); a DataError for an unknown label."""
     truth = np.zeros((len(examples), len(labels)), dtype=bool)
     for row, example in zip(truth, examples, strict=True):
         row[list(labels.encode(example.labels, example.place))] = True

@@ -122,12 +122,7 @@ def classified_examples(
 
 
 def check_table_path(path: Path) -> None:
-    """Check the path of a file for `write_table`.
-
-    Raises:
-        ConfigError: the name has no ending of a table.
-        DataError: it is a folder, or in a folder that does not exist.
-    """
+    """Raise an error if `write_table` cannot write this path."""
     if path.suffix.lower() not in TABLES:
         raise ConfigError(
             "predictions are not written to files with this ending",
