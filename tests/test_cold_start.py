@@ -47,7 +47,7 @@ def test_a_module_that_is_loaded_is_seen() -> None:
 def test_help_loads_the_command_line_alone() -> None:
     modules = loaded_by_command("--help")
     assert not modules & (COMPUTING | CHECKING)
-    assert packages(modules) == {"cli", "errors", "terminal"}
+    assert packages(modules) == {"cli", "errors", "terminal", "version"}
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_the_help_of_a_command_loads_the_command_line_alone(command: str) -> Non
     modules = loaded_by_command(command, "--help")
     searches = command in ("translate", "evaluate")
     assert not modules & (COMPUTING if searches else COMPUTING | CHECKING)
-    assert packages(modules) == {"cli", "errors", "terminal"} | (
+    assert packages(modules) == {"cli", "errors", "terminal", "version"} | (
         {"settings"} if searches else set()
     )
 

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,10 @@ from clearhead.api.training import train
 from clearhead.cli import export
 from clearhead.errors import DISK_ERRORS, ExportError
 from clearhead.folder.exports import DESCRIPTION
-from clearhead.formats.registry import FORMATS
-from clearhead.model.build import build_model
 from clearhead.settings.declare import Runs
 from clearhead.training.events import Note, RunEnded
 from exported_models import random_folder
-from model_folders import MODEL, WORDS, write_models, write_weights
+from model_folders import write_models
 from small_models import small_config
 from small_runs import Watcher, small_run
 
@@ -105,27 +102,24 @@ def test_a_model_that_cannot_be_exported_is_reported_by_its_setting(tmp_path: Pa
     assert [each.name for each in (folder / "ctranslate2").iterdir()] == ["mine.txt"]
 
 
-def test_a_full_disk_is_reported_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("place", "error", "todo"),
+    [
+        ("os.fsync", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), DISK_ERRORS[errno.ENOSPC]),
+        ("clearhead.api.exporting.export_ctranslate2", KeyboardInterrupt(), "clearhead export"),
+    ],
+)
+def test_a_full_disk_or_ctrl_c_is_reported_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, error: BaseException, todo: str
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def fails(*_: object) -> None:
+        raise error
 
     folder = random_folder(tmp_path)
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(place, fails)
     (line,) = exports_after_training(folder, automatic=True)
-    assert DISK_ERRORS[errno.ENOSPC] in line
+    assert todo in line
     assert not (folder / "ctranslate2").exists()
-
-
-def test_ctrl_c_skips_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    folder = random_folder(tmp_path)
-    monkeypatch.setattr("clearhead.api.exporting.export", interrupted)
-    (line,) = exports_after_training(folder, automatic=True)
-    assert f"clearhead export {folder}" in line
 
 
 def test_without_the_package_or_for_a_classifier_nothing_is_written(
@@ -173,16 +167,3 @@ def test_what_is_no_model_cannot_be_exported(wrong: Any) -> None:
     with pytest.raises(ExportError) as caught:
         api.export_model(wrong)
     assert "clearhead.load" in str(caught.value.todo)
-
-
-def test_an_export_out_of_date_is_reported_on_one_line(tmp_path: Path) -> None:
-    write_models(tmp_path)
-    folder = tmp_path / "translator"
-    api.export_model(folder)
-    write_weights(folder, build_model(MODEL, len(WORDS), len(WORDS)))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        api.load_translator(folder, device="cpu")
-    (warning,) = caught
-    assert "\n" not in str(warning.message)
-    assert f"clearhead export {folder}" in str(warning.message)

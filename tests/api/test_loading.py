@@ -20,9 +20,7 @@ import torch
 import clearhead
 from clearhead import api
 from clearhead.api.exporting import export_model
-from clearhead.api.loading import AutoEngine
-from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
-from clearhead.decoding.ctranslate2_library import MODEL, NAME
+from clearhead.api.loading import AutoEngine, LoadOptions
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError, ExportError, ModelFolderError
 from clearhead.folder.model_folder import WEIGHTS, open_folder
@@ -115,25 +113,15 @@ def test_auto_uses_the_export_for_all_else_however_much_it_is(
     assert auto.longest_source == auto.exported.longest_source
 
 
-def test_auto_gives_the_same_before_and_after_pytorch_was_needed(folder: Path) -> None:
-    translator = api.load_translator(folder, device="cpu")
-    texts = [f"s{n} s{n % 3}" for n in range(10)]
-    before = translator.translate(texts, beam_size=3)
-    translator.translate(["s1 s2"], method="sampling")
-    assert translator.translate(texts, beam_size=3) == before
-
-
 def test_auto_samples_with_pytorch_and_can_be_looked_into(folder: Path) -> None:
-    found = [
-        api.load_translator(folder, engine=name, device="cpu").translate(
-            ["s1 s2 s3"], method="sampling", n_best=3, seed=4
-        )
-        for name in ("auto", "torch")
-    ]
-    assert found[0] == found[1]
-    translator = api.load_translator(folder, device="cpu")
-    ((hypothesis,),) = translator.translate(["s1 s2"])
-    assert clearhead.record(translator, "s1 s2", hypothesis)
+    auto, plain = (api.load_translator(folder, engine=e, device="cpu") for e in ("auto", "torch"))
+    texts = [f"s{n} s{n % 3}" for n in range(10)]
+    before = auto.translate(texts, beam_size=3)
+    drawn = [t.translate(texts, method="sampling", n_best=3, seed=4) for t in (auto, plain)]
+    assert drawn[0] == drawn[1]
+    assert auto.translate(texts, beam_size=3) == before
+    ((hypothesis,),) = auto.translate(["s1 s2"])
+    assert clearhead.record(auto, "s1 s2", hypothesis)
 
 
 @pytest.fixture
@@ -151,7 +139,7 @@ def stale(tmp_path: Path) -> Path:
 def test_auto_does_not_use_a_stale_export(stale: Path) -> None:
     with pytest.raises(ExportError, match=r"(?s)weights.*clearhead export"):
         api.load_translator(stale, engine="ctranslate2")
-    with pytest.warns(UserWarning, match=r"(?s)PyTorch.*weights"):
+    with pytest.warns(UserWarning, match=r"^PyTorch.*weights.*clearhead export.*$"):  # on one line
         translator = api.load_translator(stale, device="cpu")
     assert isinstance(translator.engine, TorchEngine)
     export_model(stale)
@@ -160,8 +148,14 @@ def test_auto_does_not_use_a_stale_export(stale: Path) -> None:
         assert isinstance(api.load_translator(stale, device="cpu").engine, AutoEngine)
 
 
-def test_auto_does_not_use_a_damaged_export(tmp_path: Path) -> None:
+def test_without_an_export_or_with_a_damaged_one_auto_is_pytorch(tmp_path: Path) -> None:
     folder = random_folder(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
+    with pytest.raises(ExportError) as caught:
+        api.load_translator(folder, engine="ctranslate2")
+    assert f"clearhead export {folder} --format ctranslate2" in str(caught.value.todo)
     weights = export_model(folder) / "model.bin"
     weights.write_bytes(b"x" * weights.stat().st_size)
     with pytest.raises(ExportError) as caught:
@@ -169,15 +163,6 @@ def test_auto_does_not_use_a_damaged_export(tmp_path: Path) -> None:
     assert caught.value.where == str(weights)
     with pytest.warns(UserWarning, match="cannot be used"):
         assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
-
-
-def test_without_an_export_auto_is_pytorch_and_ctranslate2_says_how_to_make_one(
-    tmp_path: Path,
-) -> None:
-    folder = random_folder(tmp_path)
-    assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
-    with pytest.raises(ExportError, match=f"clearhead export {folder} --format ctranslate2"):
-        api.load_translator(folder, engine="ctranslate2")
 
 
 def test_without_the_package_auto_is_pytorch_and_ctranslate2_says_what_to_install(
@@ -207,37 +192,65 @@ def test_auto_leaves_a_gpu_to_pytorch(
 
 
 @pytest.mark.parametrize(
-    ("choices", "message"),
+    ("choices", "todo"),
     [
-        ({"engine": "ctranslate"}, 'did you mean engine = "ctranslate2"'),
+        ({"engine": "ctranslate"}, "ctranslate2"),
         ({"engine": "?"}, "auto, torch, ctranslate2"),
-        ({"compute_type": "int8"}, r"(?s)int8.*set the engine to torch"),
-        ({"engine": "torch", "compute_type": "int16"}, "torch engine .*int16"),
-        ({"engine": "ctranslate2", "compute_type": "int7"}, "int7"),
-        ({"engine": "ctranslate2", "device": "gpu"}, "'gpu' is not the name of a device"),
+        ({"compute_type": "int8"}, "engine"),
+        ({"device": "gpu"}, "cuda"),
+        ({"threads": -1}, "0"),
+        ({"threads": 10**6}, "0"),
+        ({"ablate_by": "mean"}, "ablate"),
+        ({"ablate": "decoder.1", "engine": "ctranslate2"}, "torch"),
     ],
 )
-def test_a_wrong_option_is_named(folder: Path, choices: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        api.load_translator(folder, **choices)  # pyright: ignore[reportArgumentType]
+def test_options_are_checked_when_they_are_made(choices: dict[str, Any], todo: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        LoadOptions(**choices)
+    assert todo in str(caught.value.todo)
+
+
+def test_options_are_a_value_and_single_ones_replace_its_own(folder: Path) -> None:
+    options = LoadOptions(ablate="decoder.1.self.1, decoder.2", scores=False)
+    assert options == LoadOptions(ablate=["decoder.1.self.1", "decoder.2"], scores=False)
+    assert "decoder.1.self.1, decoder.2 (zero" in options.ablated
+    found = api.load_translator(folder, options, ablate="", engine="torch").engine
+    assert isinstance(found, TorchEngine)
+    with pytest.raises(TypeError):
+        api.load(folder, treads=2)
 
 
 @pytest.mark.parametrize(
-    ("choices", "message"),
+    "choices",
     [
-        ({"engine": "torch", "compute_type": "int8"}, r"(?s)int8.*leave .* out"),
-        ({"engine": "ctranslate2"}, "CTranslate2 .* translators"),
+        {"engine": "torch", "compute_type": "int16"},
+        {"engine": "ctranslate2", "compute_type": "int7"},
+        {"ablate": "decoder.9"},
     ],
 )
+def test_an_option_that_the_engine_or_the_model_lacks_is_rejected(
+    folder: Path, choices: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError):
+        api.load_translator(folder, **choices)
+
+
+@pytest.mark.parametrize(
+    "choices", [{"engine": "torch", "compute_type": "int8"}, {"engine": "ctranslate2"}]
+)
 def test_a_classifier_takes_no_option_for_translators(
-    tmp_path: Path, choices: dict[str, str], message: str
+    tmp_path: Path, choices: dict[str, Any]
 ) -> None:
     folder = without_manifest(random_folder(tmp_path))
     tree = json.loads((folder / "config.json").read_text())
     tree["config"]["task"] = "classification"
     (folder / "config.json").write_text(json.dumps(tree))
-    with pytest.raises(ConfigError, match=message):
-        api.load(folder, **choices)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigError) as caught:
+        api.load(folder, **choices)
+    assert caught.value.where == str(folder)
+    with pytest.raises(ModelFolderError) as refused:
+        api.load_translator(folder)
+    assert "clearhead classify" in str(refused.value.todo)
 
 
 def test_a_missing_gpu_is_named(folder: Path) -> None:

@@ -16,8 +16,7 @@ from clearhead.errors import ModelFolderError
 from clearhead.folder.model_folder import open_folder
 from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig
-from fake_translator import run
-from model_folders import without_manifest, write_models
+from model_folders import write_models
 from small_runs import text_run
 
 
@@ -74,14 +73,6 @@ def test_a_damaged_file_of_scores_is_rejected_when_the_model_is_loaded(
         api.load(folder, device="cpu")
     assert raised.value.where == str(path)
     assert "clearhead train" in str(raised.value.todo)
-    assert "RUN.toml" not in str(raised.value)
-
-
-def test_the_command_fails_before_it_reads_anything(folder: Path) -> None:
-    (folder / "scores.json").write_text("{}")
-    code, out, err = run("classify", str(folder), "--device", "cpu", stdin=b"\xff")
-    assert (code, out) == (ModelFolderError.exit_code, "")
-    assert "scores.temperature is missing" in err
 
 
 def test_scores_that_are_not_those_of_the_manifest_are_rejected(

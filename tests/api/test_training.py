@@ -70,7 +70,6 @@ def test_a_run_is_displayed_unless_other_observers_are_given(
     assert out == ""
     for part in (f"{config.folder} starts", "validation: bleu ", "finished at step 4"):
         assert part in err
-    assert "to go on" not in err
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -388,26 +387,23 @@ def test_the_loss_is_reported_at_the_steps_requested(tmp_path: Path, every: int)
     assert steps == [*range(every, 12, every), 12]  # the last one comes before the validation
 
 
-def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limits", "step", "reason"),
+    [
+        ({"patience": 2, "validate_every": 2}, 6, "no better"),
+        ({"max_epochs": 2}, None, "2 epochs"),
+    ],
+)
+def test_patience_and_epochs_bound_a_run(
+    tmp_path: Path, limits: dict[str, Any], step: int | None, reason: str
+) -> None:
     still = ScheduleConfig(kind="constant", peak=1e-12, warmup=0)
-    config = small_run(tmp_path, schedule=still, patience=2, max_steps=0, validate_every=2)
-    ended = api.train(config)
-    assert ended.step == 6
-    assert "no better" in ended.reason
-
-
-def test_epochs_bound_a_run(tmp_path: Path) -> None:
     watcher = Watcher()
-    ended = api.train(small_run(tmp_path, max_steps=0, max_epochs=2), observers=[watcher])
+    config = small_run(tmp_path, schedule=still, max_steps=0, **limits)
+    ended = api.train(config, observers=[watcher])
     assert isinstance(watcher.events[-1], RunEnded)
-    assert "2 epochs" in ended.reason
-
-
-def test_a_loss_that_is_no_number_ends_the_run_with_advice(tmp_path: Path) -> None:
-    wild = ScheduleConfig(kind="constant", peak=1e30, warmup=0)
-    config = small_run(tmp_path, schedule=wild, max_steps=100, validate_every=100, clip_norm=0.0)
-    with pytest.raises(TrainingError, match="diverged"):
-        api.train(config)
+    assert step in (None, ended.step)
+    assert reason in ended.reason
 
 
 def test_bf16_follows_the_loss_of_float32(tmp_path: Path) -> None:
@@ -560,21 +556,14 @@ def test_a_resumed_run_reports_its_best_score(tmp_path: Path, interrupt_at: int)
     assert (went_on.best_score, went_on.best_step) == (best.scores["bleu"], best.step)
 
 
-def test_the_end_of_a_run_has_the_signatures_of_the_kept_scores(
-    tmp_path: Path,
-) -> None:
+def test_the_end_of_a_run_has_the_signatures_of_the_kept_scores(tmp_path: Path) -> None:
     config = small_run(tmp_path, max_steps=4)
-    for _ in range(2):
+    for is_new in (True, False):
         ended = api.train(config)
         kept = json.loads((Path(config.folder) / "scores.json").read_text())
         assert ended.signatures == kept["signatures"]
         assert "version:" in ended.signatures["bleu"]
-
-
-def test_a_finished_run_reports_it(tmp_path: Path) -> None:
-    config = small_run(tmp_path, max_steps=4)
-    api.train(config)
-    assert api.train(config).reason.startswith("already finished")
+        assert ended.reason.startswith("already finished") != is_new
 
 
 @given(st.lists(st.floats()), st.booleans())

@@ -63,47 +63,39 @@ def test_progress_counts_every_sentence(translator: Translator) -> None:
     assert done[-1] == sum(bool(text.strip()) for text in TEXTS)
 
 
-def test_mistakes_are_named(translator: Translator) -> None:
-    with pytest.raises(TypeError, match="single string: give a list"):
-        translator.translate("a single string")
-    with pytest.raises(SearchError, match="beam_sise"):
-        translator.translate(["a"], beam_sise=3)
-    with pytest.raises(SearchError, match="n_best = 9"):
-        translator.translate(["a"], n_best=9)
-
-
 @pytest.mark.parametrize(
-    ("choices", "message"),
+    ("choices", "what", "todo"),
     [
-        ({"beam_size": 2.5}, "beam_size must be a whole number"),
-        ({"beam_size": "5"}, "beam_size must be a whole number"),
-        ({"method": "greedy"}, "one of beam, sampling"),
-        ({"beamsize": 1}, "(?s)beamsize.*did you mean search.beam_size"),
-        ({"threads": 4}, "(?s)threads.*method"),
-        ({"search": {"beam_size": 2}}, "SearchConfig"),
-        ({"top_k": 10}, "(?s)top_k .*'beam'.*method='sampling'"),
-        ({"temperature": 0.5, "beam_size": 4}, "temperature .*'beam'"),
-        ({"top_p": 0.5, "method": "beam"}, "top_p .*'beam'"),
-        ({"seed": 7}, "seed .*'beam'"),
-        ({"method": "sampling", "beam_size": 4}, "(?s)beam_size .*method='beam'"),
-        ({"batch_size": 0}, "batch_size = 0"),
-        ({"batch_size": 2.0}, "batch_size = 2.0"),
-        ({"prefixes": ["a"]}, "1 prefixes were given for 2 texts"),
-        ({"prefixes": ["a", "b", "c"]}, "3 prefixes were given for 2 texts"),
-        ({"prefixes": "ab"}, "not a list of strings"),
-        ({"prefixes": [None, "a"]}, "not a list of strings"),
+        ({"beam_size": 2.5}, "beam_size", ""),
+        ({"beam_size": "5"}, "beam_size", ""),
+        ({"n_best": 9}, "n_best = 9", ""),
+        ({"method": "greedy"}, "method", ""),
+        ({"beamsize": 1}, "beamsize", "beam_size"),
+        ({"threads": 4}, "threads", "method"),
+        ({"search": {"beam_size": 2}}, "SearchConfig", ""),
+        ({"top_k": 10}, "top_k", "method='sampling'"),
+        ({"temperature": 0.5, "beam_size": 4}, "temperature", ""),
+        ({"top_p": 0.5, "method": "beam"}, "top_p", ""),
+        ({"seed": 7}, "seed", ""),
+        ({"method": "sampling", "beam_size": 4}, "beam_size", "method='beam'"),
+        ({"batch_size": 0}, "batch_size = 0", ""),
+        ({"batch_size": 2.0}, "batch_size = 2.0", ""),
+        ({"prefixes": ["a"]}, "1 prefixes", ""),
+        ({"prefixes": ["a", "b", "c"]}, "3 prefixes", ""),
+        ({"prefixes": "ab"}, "prefixes", ""),
+        ({"prefixes": [None, "a"]}, "prefixes", ""),
+        ({"on_error": "ignore"}, "on_error", ""),
     ],
 )
 def test_a_wrong_argument_is_named(
-    translator: Translator, choices: dict[str, Any], message: str
+    translator: Translator, choices: dict[str, Any], what: str, todo: str
 ) -> None:
-    with pytest.raises(SearchError, match=message):
+    with pytest.raises(SearchError) as caught:
         translator.translate(["1 a", "2 b"], **choices)
-
-
-def test_an_unknown_device_is_an_error_that_lists_the_devices(translator: Translator) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)'gpu'.*cpu, cuda, auto"):
-        api.load_translator(translator.folder.path, device="gpu")
+    assert what in caught.value.what
+    assert todo in str(caught.value.todo)
+    with pytest.raises(TypeError):
+        translator.translate("a single string")
 
 
 @pytest.fixture(scope="module")

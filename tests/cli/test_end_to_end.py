@@ -80,24 +80,15 @@ def test_training_through_the_command_leaves_a_model_that_has_learned(folder: Pa
     assert (folder / "runs/small/weights.safetensors").exists()
 
 
-def test_each_line_gives_one_line_in_order(folder: Path) -> None:
-    text = "the cat is black\n\nwhat is your name\r\nunseen wörds ☃\nno newline at the end"
-    done = clearhead("translate", "runs/small", cwd=folder, stdin=text.encode())
-    assert done.returncode == 0, done.stderr.decode()
-    lines = done.stdout.decode().split("\n")
-    assert len(lines) == 6
-    assert lines[-1] == ""
-    assert lines[1] == ""
-    assert all(lines[i] for i in (0, 2, 3, 4))
-
-
-def test_the_command_and_python_give_the_same_translations(folder: Path) -> None:
+def test_the_command_gives_one_line_a_line_and_what_python_gives(folder: Path) -> None:
     from clearhead import api
 
-    texts = [pair.source for pair in phrasebook("en-es").validation[:20]]
-    done = clearhead("translate", "runs/small", cwd=folder, stdin="\n".join(texts).encode())
+    texts = ["the cat is black", "", "what is your name", "unseen wörds ☃", "no newline at the end"]
+    stdin = "\n".join(texts).replace("name\n", "name\r\n").encode()
+    done = clearhead("translate", "runs/small", cwd=folder, stdin=stdin)
+    assert done.returncode == 0, done.stderr.decode()
     found = api.load_translator(folder / "runs/small", device="cpu").translate(texts)
-    assert done.stdout.decode().splitlines() == [hypotheses[0].text for hypotheses in found]
+    assert done.stdout.decode().split("\n") == [*(best.text for best, *_ in found), ""]
 
 
 def test_evaluation_prints_scores_with_signatures_on_stdout(folder: Path) -> None:
@@ -166,33 +157,14 @@ def saved_step(folder: Path) -> int:
     return read_tensors(path)[1]["step"] if path.exists() else 0
 
 
-def test_a_closed_pipe_ends_translating_without_a_message(folder: Path) -> None:
-    command = f"yes 'the cat is black' | head -n 3000 | {sys.executable} -m clearhead"
-    done = subprocess.run(
-        ["bash", "-c", f"{command} translate runs/small | head -n 1"],
-        cwd=folder,
-        capture_output=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0
-    assert len(done.stdout.splitlines()) == 1
-    assert b"Traceback" not in done.stderr
-    assert b"Error" not in done.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["train", "nowhere.toml"], 2, "clearhead init"),
-        (["train", "small.toml", "--set", "model.d_modle=3"], 2, "did you mean model.d_model"),
         (["train", "small.toml", "--set", "training.max_steps='x'"], 2, "training.max_steps"),
         (["train", "small.toml", "--set", "data.train=['no.en','no.es']"], 3, "no.en"),
         (["train", "small.toml", "--set", "data.train=['train.en','val.es']"], 3, "400"),
         (["train", "small.toml", "--set", "data.train=['empty','empty']"], 3, "empty"),
         (["train", "small.toml", "--set", "data.train=['binary','binary']"], 3, "binary:"),
-        (["translate", "runs/nothing"], 4, "no such model folder"),
-        (["translate", "small.toml"], 4, "small.toml: this is a file"),
         (["evaluate", "runs/small", "--source", "val.en", "--reference", "train.es"], 3, "20"),
     ],
 )
@@ -220,15 +192,6 @@ def test_a_mistake_gets_one_clear_message_and_its_exit_code(
     # run has locked stays: removed, it could be taken from under another run that has opened it.
     locked = ["failed", "failed/training", "failed/training/.lock"]
     assert left == (locked if trains and code == 3 else [])
-
-
-def test_a_line_of_a_megabyte_is_cut_with_a_warning(folder: Path) -> None:
-    long = "the cat " * 125_000
-    text = f"{long}\nthe cat is black\n"
-    done = clearhead("translate", "runs/small", "--beam-size", "1", cwd=folder, stdin=text.encode())
-    assert done.returncode == 0, done.stderr.decode()
-    assert len(done.stdout.decode().splitlines()) == 2
-    assert b"line 1 has 1,000,000 characters and was cut" in done.stderr
 
 
 def test_training_copes_with_lines_of_a_megabyte(tmp_path: Path) -> None:
@@ -322,12 +285,3 @@ def test_a_line_or_a_word_of_a_megabyte_in_pieces_is_cut_with_a_warning(
     assert len(done.stdout.splitlines()) == 2
     [warning] = [line for line in done.stderr.splitlines() if b"cut to" in line]
     assert b"line 1 has " in warning
-
-
-def test_a_folder_without_weights_is_named(folder: Path) -> None:
-    target = folder / "runs/hollow"
-    target.mkdir()
-    (target / "config.json").write_text((folder / "runs/small/config.json").read_text())
-    done = clearhead("translate", "runs/hollow", cwd=folder, stdin=b"a\n")
-    assert done.returncode == 4
-    assert "no weights" in done.stderr.decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -92,12 +93,6 @@ def test_probabilities_are_the_formula(
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-def test_a_softmax_ignores_a_constant_added_to_all_logits_of_a_row() -> None:
-    logits, _ = sampled(20, 4, False, seed=1)
-    shift = np.linspace(-1e6, 1e6, 20)[:, None]
-    np.testing.assert_allclose(probabilities(logits + shift), probabilities(logits), atol=1e-9)
-
-
 @KINDS
 def test_extreme_logits_give_probabilities_without_a_warning(multi_label: bool) -> None:
     logits = np.array([[1e30, 0.0, -1e30], [-1e4, -1e4, 1e4], [0.0, 0.0, 0.0]])
@@ -112,17 +107,6 @@ def test_a_small_sigmoid_keeps_its_digits() -> None:
     assert found[0, 0] == pytest.approx(math.exp(-100), rel=1e-12)
 
 
-@KINDS
-def test_a_higher_temperature_is_less_certain_and_decides_the_same(multi_label: bool) -> None:
-    logits, _ = sampled(50, 4, multi_label, seed=2)
-    cool, warm = (probabilities(logits, t, multi_label) for t in (0.5, 2.0))
-    if multi_label:
-        assert (abs(warm - 0.5) < abs(cool - 0.5)).all()
-    else:
-        assert (warm.max(axis=1) < cool.max(axis=1)).all()
-    np.testing.assert_array_equal(decisions(warm, multi_label), decisions(cool, multi_label))
-
-
 def test_logits_in_float32_and_without_examples_are_accepted() -> None:
     logits, _ = sampled(5, 3, False, seed=3)
     found = probabilities(logits.astype(np.float32))
@@ -133,17 +117,16 @@ def test_logits_in_float32_and_without_examples_are_accepted() -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.inf, math.nan])
 def test_a_temperature_that_is_no_positive_number_is_rejected(temperature: float) -> None:
-    with pytest.raises(ConfigError, match="temperature"):
+    with pytest.raises(ConfigError):
         probabilities(np.zeros((1, 2)), temperature)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_logits_that_are_not_finite_are_rejected(bad: float) -> None:
     logits = np.array([[0.0, bad]])
-    with pytest.raises(DataError, match="NaN or infinite"):
-        probabilities(logits)
-    with pytest.raises(DataError, match="NaN or infinite"):
-        fit_temperature(logits, np.array([[True, False]]))
+    for use in (probabilities, lambda each: fit_temperature(each, np.array([[True, False]]))):
+        with pytest.raises(DataError):
+            use(logits)
 
 
 # Temperature
@@ -154,13 +137,6 @@ def test_logits_that_are_not_finite_are_rejected(bad: float) -> None:
 def test_the_scale_that_logits_were_given_is_found(multi_label: bool, scale: float) -> None:
     logits, truth = sampled(20_000, 4, multi_label, seed=4)
     assert fit_temperature(scale * logits, truth, multi_label) == pytest.approx(scale, rel=0.05)
-
-
-@KINDS
-def test_the_temperature_scales_with_the_logits(multi_label: bool) -> None:
-    logits, truth = sampled(300, 4, multi_label, seed=5)
-    once = fit_temperature(logits, truth, multi_label)
-    assert fit_temperature(4 * logits, truth, multi_label) == pytest.approx(4 * once, rel=1e-9)
 
 
 @KINDS
@@ -218,17 +194,6 @@ def test_if_all_temperatures_are_equally_good_it_is_one(multi_label: bool) -> No
     assert fit_temperature(np.full((6, 3), 0.1), truth) == 1.0
 
 
-def test_scaling_improves_the_calibration_of_overconfident_logits() -> None:
-    logits, truth = sampled(5_000, 5, False, seed=7)
-    logits = 4 * logits
-    temperature = fit_temperature(logits[:2_500], truth[:2_500])
-    before, after = (
-        expected_calibration_error(probabilities(logits[2_500:], t), truth[2_500:])
-        for t in (1.0, temperature)
-    )
-    assert after < before / 3
-
-
 # Calibration error
 
 
@@ -262,24 +227,6 @@ def test_a_confidence_on_an_edge_belongs_to_the_bin_below() -> None:
     assert expected_calibration_error(predicted, truth) == pytest.approx(expected)
 
 
-def test_accuracy_equal_to_confidence_has_no_calibration_error() -> None:
-    predicted, truth = [], []
-    for tenths in (5, 6, 7, 8, 9, 10):
-        for n in range(10):
-            predicted.append([tenths / 10, 1 - tenths / 10])
-            truth.append([n < tenths, n >= tenths])
-    for multi_label in (False, True):
-        error = expected_calibration_error(np.array(predicted), np.array(truth), multi_label)
-        assert error == pytest.approx(0, abs=1e-9)
-
-
-def test_certain_and_always_wrong_has_a_calibration_error_of_100() -> None:
-    truth = np.array([[True, False], [False, True]])
-    for multi_label in (False, True):
-        assert expected_calibration_error((~truth).astype(float), truth, multi_label) == 100
-        assert expected_calibration_error(truth.astype(float), truth, multi_label) == 0
-
-
 # Likelihood and decisions
 
 
@@ -309,36 +256,42 @@ def test_the_first_of_equals_is_chosen_and_a_half_is_enough_for_several() -> Non
 # Refusals
 
 
-def test_a_truth_of_another_shape_or_type_is_rejected() -> None:
+JUDGES = pytest.mark.parametrize(
+    "judge", [expected_calibration_error, negative_log_likelihood, fit_temperature]
+)
+
+
+@JUDGES
+def test_a_truth_of_another_shape_or_type_is_rejected(judge: Callable[..., float]) -> None:
     predicted = np.full((3, 2), 0.5)
-    for judge in (expected_calibration_error, negative_log_likelihood, fit_temperature):
-        with pytest.raises(DataError, match=r"\(3, 2\).*\(4, 2\)"):
-            judge(predicted, np.ones((4, 2), dtype=bool), True)
-        with pytest.raises(DataError, match="examples, labels"):
-            judge(predicted[0], np.array([True, False]), True)
-        with pytest.raises(TypeError, match="bools"):
-            judge(predicted, np.array([[0, 1]] * 3), False)
-        with pytest.raises(DataError, match="nothing to score"):
-            judge(predicted[:0], np.ones((0, 2), dtype=bool), False)
+    for values, truth in (
+        (predicted, np.ones((4, 2), dtype=bool)),
+        (predicted[0], np.array([True, False])),
+        (predicted[:0], np.ones((0, 2), dtype=bool)),
+    ):
+        with pytest.raises(DataError):
+            judge(values, truth, True)
+    with pytest.raises(TypeError):
+        judge(predicted, np.array([[0, 1]] * 3), False)
 
 
+@JUDGES
 @pytest.mark.parametrize("row", [[False, False], [True, True]])
-def test_an_example_without_exactly_one_label_is_rejected_with_its_number(row: list[bool]) -> None:
+def test_an_example_without_exactly_one_label_is_rejected_with_its_number(
+    judge: Callable[..., float], row: list[bool]
+) -> None:
     truth = np.array([[True, False], row])
-    for judge in (expected_calibration_error, negative_log_likelihood, fit_temperature):
-        with pytest.raises(DataError, match=f"example 2 has {sum(row)}"):
-            judge(np.full((2, 2), 0.5), truth, False)
-        judge(np.full((2, 2), 0.5), truth, True)
+    with pytest.raises(DataError) as caught:
+        judge(np.full((2, 2), 0.5), truth, False)
+    assert caught.value.what.startswith("example 2 ")
+    judge(np.full((2, 2), 0.5), truth, True)
 
 
-@pytest.mark.parametrize("row", [[1.5, -0.5], [math.nan, 0.5]])
+@pytest.mark.parametrize("row", [[1.5, -0.5], [math.nan, 0.5], [0.5, 0.4]])
 def test_values_that_are_not_probabilities_are_rejected(row: list[float]) -> None:
-    truth = np.array([[True, False]])
     for judge in (expected_calibration_error, negative_log_likelihood):
-        with pytest.raises(DataError, match="between 0 and 1"):
-            judge(np.array([row]), truth)
-        with pytest.raises(DataError, match="add up"):
-            judge(np.array([[0.5, 0.4]]), truth)
+        with pytest.raises(DataError):
+            judge(np.array([row]), np.array([[True, False]]))
 
 
 def test_with_a_prior_few_examples_do_not_give_certainty() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-import json
 import math
 from fractions import Fraction
 
@@ -144,23 +142,6 @@ def test_the_confusion_matrix_has_the_truth_in_its_rows() -> None:
     assert scores.confusion == ((1, 1, 2), (0, 1, 0), (0, 0, 1))
 
 
-def test_the_confusion_matrix_adds_up_to_what_the_table_says() -> None:
-    predicted, truth = output(200, 6, False, seed=3)
-    scores = score_classes(predicted, truth, names(6))
-    confusion = np.array(scores.confusion)
-    assert confusion.sum(axis=1).tolist() == [row.support for row in scores.per_class]
-    assert 100 * np.trace(confusion) / 200 == pytest.approx(scores.accuracy)
-    for label, row in enumerate(scores.per_class):
-        assert confusion[label, label] == pytest.approx(row.recall * row.support / 100)
-
-
-def test_with_one_label_an_example_micro_f1_is_accuracy() -> None:
-    predicted, truth = output(100, 5, False, seed=4)
-    scores = score_classes(predicted, truth, names(5))
-    assert scores.micro_f1 == pytest.approx(scores.accuracy)
-    assert scores.micro_f1_interval == pytest.approx(scores.accuracy_interval)
-
-
 def test_a_label_predicted_only_counts_for_macro_f1_and_one_that_never_occurs_does_not() -> None:
     # Label 2 is never right, 3 is neither right nor given; 1 is right and never given.
     predicted, truth = certain(given=[0, 0, 2], truth=[0, 0, 1], labels=4)
@@ -169,22 +150,6 @@ def test_a_label_predicted_only_counts_for_macro_f1_and_one_that_never_occurs_do
     assert scores.per_class[1].precision == 0
     assert scores.per_class[2].recall == 0
     assert scores.macro_f1 == pytest.approx(100 / 3)
-
-
-def test_several_labels_must_all_be_right_for_subset_accuracy() -> None:
-    truth = np.array([[True, True, False], [True, False, False], [False, False, False]])
-    predicted = np.where(truth, 0.9, 0.1)
-    predicted[0, 1] = 0.4
-    scores = score_classes(predicted, truth, names(3), multi_label=True)
-    assert scores.accuracy == pytest.approx(200 / 3)
-    assert scores.micro_f1 == pytest.approx(100 * 4 / 5)
-    assert scores.confusion is None
-
-
-def test_without_true_and_predicted_labels_f1_is_zero() -> None:
-    truth = np.zeros((3, 2), dtype=bool)
-    scores = score_classes(np.full((3, 2), 0.1), truth, names(2), multi_label=True)
-    assert rates(scores) == (100, 0, 0)
 
 
 def test_scores_do_not_depend_on_the_order_of_examples_or_labels() -> None:
@@ -221,34 +186,6 @@ def test_the_intervals_are_those_of_drawing_examples_one_by_one(multi_label: boo
         # The percentile of 400 draws has an error of 0.13 standard deviations, of 1,000 of 0.09.
         tolerance = 0.4 * values.std()
         assert found == pytest.approx(tuple(np.percentile(values, [2.5, 97.5])), abs=tolerance)
-
-
-def test_the_interval_of_the_accuracy_is_that_of_a_binomial() -> None:
-    predicted, truth = output(2_000, 4, False, seed=9, quality=2)
-    scores = score_classes(predicted, truth, names(4))
-    share = scores.accuracy / 100
-    half = 1.96 * 100 * math.sqrt(share * (1 - share) / 2_000)
-    low, high = scores.accuracy_interval
-    assert low == pytest.approx(scores.accuracy - half, abs=half / 8)
-    assert high == pytest.approx(scores.accuracy + half, abs=half / 8)
-
-
-@KINDS
-def test_each_interval_holds_its_score_and_narrows_with_more_examples(multi_label: bool) -> None:
-    predicted, truth = output(2_000, 4, multi_label, seed=10)
-    many = score_classes(predicted, truth, names(4), multi_label)
-    few = score_classes(predicted[:200], truth[:200], names(4), multi_label)
-    for scores in (many, few):
-        for score, (low, high) in zip(rates(scores), intervals(scores), strict=True):
-            assert low < score < high
-    for narrow, wide in zip(intervals(many), intervals(few), strict=True):
-        assert narrow[1] - narrow[0] < wide[1] - wide[0]
-
-
-def test_the_intervals_are_the_same_at_every_call() -> None:
-    predicted, truth = output(90, 4, False, seed=11)
-    once, again = (score_classes(predicted, truth, names(4)) for _ in range(2))
-    assert once == again
 
 
 def test_the_intervals_are_the_same_when_drawn_in_many_blocks(
@@ -304,14 +241,6 @@ def test_the_p_value_is_that_of_the_exact_binomial(a: int, b: int, agreed: int) 
     assert found.p_value == pytest.approx(exact_p_value(a, b), rel=1e-9)
 
 
-@pytest.mark.parametrize(("a", "b"), [(0, 0), (1, 0), (4, 4), (7, 2), (0, 10), (3, 8)])
-def test_the_p_value_is_the_share_of_coin_tosses_that_differ_as_much(a: int, b: int) -> None:
-    tosses = list(itertools.product((-1, 1), repeat=a + b))
-    as_far = sum(abs(sum(signs)) >= abs(a - b) for signs in tosses)
-    found = mcnemar(*two_systems(a, b, 3, 2))
-    assert found.p_value == pytest.approx(as_far / len(tosses))
-
-
 def test_the_p_value_of_many_differing_examples_does_not_overflow() -> None:
     found = mcnemar(*two_systems(30_000, 30_700, 0, 0))
     # The normal distribution, with the correction for continuity.
@@ -341,18 +270,6 @@ def test_only_a_system_that_differs_is_significant() -> None:
 
 
 # Text and JSON
-
-
-def test_scores_can_be_written_as_json() -> None:
-    for multi_label in (False, True):
-        predicted, truth = output(50, 3, multi_label, seed=14)
-        scores = score_classes(predicted, truth, names(3), multi_label)
-        tree = json.loads(json.dumps(dataclasses.asdict(scores), allow_nan=False))
-        assert tree["macro_f1"] == scores.macro_f1
-        assert tuple(tree["accuracy_interval"]) == scores.accuracy_interval
-        assert tree["per_class"][2]["support"] == scores.per_class[2].support
-        confusion = scores.confusion
-        assert tree["confusion"] == (None if confusion is None else [*map(list, confusion)])
 
 
 def test_the_lines_contain_every_score_and_every_count() -> None:
@@ -430,17 +347,16 @@ def test_a_matrix_too_wide_for_the_screen_is_not_printed() -> None:
 
 def test_what_does_not_fit_is_rejected() -> None:
     predicted, truth = output(4, 3, False, seed=19)
-    with pytest.raises(DataError, match="3 labels and 2 names"):
-        score_classes(predicted, truth, names(2))
-    with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
-        score_classes(predicted[:3], truth, names(3))
-    with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
-        correct_answers(predicted[:3], truth)
-    with pytest.raises(DataError, match="nothing to score"):
-        score_classes(predicted[:0], truth[:0], names(3))
-    with pytest.raises(DataError, match="between 0 and 1"):
-        score_classes(np.log(predicted), truth, names(3))
-    with pytest.raises(TypeError, match="bools"):
+    for values, right, count in (
+        (predicted, truth, 2),
+        (predicted[:3], truth, 3),
+        (predicted[:0], truth[:0], 3),
+        (np.log(predicted), truth, 3),
+    ):
+        with pytest.raises(DataError):
+            score_classes(values, right, names(count))
+    with pytest.raises(TypeError):
         score_classes(predicted, truth.astype(int), names(3))
-    with pytest.raises(DataError, match="example 1 has 3"):
-        correct_answers(predicted, np.ones((4, 3), dtype=bool))
+    for values, right in ((predicted[:3], truth), (predicted, np.ones((4, 3), dtype=bool))):
+        with pytest.raises(DataError):
+            correct_answers(values, right)

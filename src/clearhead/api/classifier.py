@@ -134,8 +134,8 @@ class Classifier:
             DataError: the classifier does not read inputs of this kind, or the inputs are a table,
                 or `top` or `batch_size` is not a whole number of at least 1.
             ConfigError: `normalise` is given for features, or sacremoses is not installed.
-            ModelFolderError: texts are to be normalised, and an earlier version, which did not
-                record the style, trained the model.
+            ModelFolderError: texts are to be normalised, and the model is an imported one, whose
+                style is unknown.
             TypeError: `inputs` is a single string or example.
 
         Warns:
@@ -148,8 +148,8 @@ class Classifier:
             what = f"top = {top!r} is not a number of labels"
             raise DataError(what, where="classify", todo="give a whole number of at least 1")
         inputs = items_of(inputs, "inputs", arrays=True)
-        rows, remarks = self._read(inputs, normalise, offset)
-        probabilities = self._probabilities(rows, batch_size, progress)
+        logits, remarks = self._run(inputs, normalise, batch_size, progress, offset)
+        probabilities = self._calibrated(logits)
         return [
             [] if is_empty(raw) else self._best(row, top, tuple(found))
             for raw, row, found in zip(inputs, probabilities, remarks, strict=True)
@@ -165,8 +165,7 @@ class Classifier:
         offset: int = 0,
     ) -> np.ndarray:
         """The calibrated probability of each label, (inputs, labels); see `classify`."""
-        rows, _ = self._read(inputs, normalise, offset)
-        return self._probabilities(rows, batch_size, progress)
+        return self._calibrated(self._run(inputs, normalise, batch_size, progress, offset)[0])
 
     def logits(
         self,
@@ -178,8 +177,7 @@ class Classifier:
         offset: int = 0,
     ) -> np.ndarray:
         """The output of the model for each label, (inputs, labels); see `classify`."""
-        rows, _ = self._read(inputs, normalise, offset)
-        return self._logits(rows, batch_size, progress)
+        return self._run(inputs, normalise, batch_size, progress, offset)[0]
 
     def evaluate(
         self,
@@ -223,22 +221,27 @@ class Classifier:
         system = ClassifierSystem(self.config, self.label_set, classify)
         return score_classifiers("the given examples", {name: system}, {name: examples})
 
-    def _logits(
-        self, rows: list[np.ndarray], batch_size: int, progress: Callable[[int], None] | None
-    ) -> np.ndarray:
+    def _run(
+        self,
+        inputs: Iterable[Any],
+        normalise: bool,
+        batch_size: int,
+        progress: Callable[[int], None] | None,
+        offset: int,
+    ) -> tuple[np.ndarray, list[list[Remark]]]:
+        """The logits of each input, and the remarks on it."""
         from clearhead.decoding.engine import check_batch_size
 
+        rows, remarks = self._read(inputs, normalise, offset)
         self.label_set.check_any(self.folder.path)
         check_batch_size(batch_size, "inputs", "classify", DataError)
         collate = self.inputs.collate
-        return self.engine.logits(rows, collate, batch_size=batch_size, progress=progress)
+        logits = self.engine.logits(rows, collate, batch_size=batch_size, progress=progress)
+        return logits, remarks
 
-    def _probabilities(
-        self, rows: list[np.ndarray], batch_size: int, progress: Callable[[int], None] | None
-    ) -> np.ndarray:
+    def _calibrated(self, logits: np.ndarray) -> np.ndarray:
         from clearhead.evaluation.calibration import probabilities
 
-        logits = self._logits(rows, batch_size, progress)
         return probabilities(logits, self.temperature, self.config.classifier.multi_label)
 
     def _read(
@@ -283,10 +286,8 @@ class Classifier:
 def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[Any]:
     """The items of a list, an array, an iterator or the column of a table, in their order.
 
-    Args:
-        values: the items.
-        what: their name in an error ("texts").
-        arrays: whether an item may be an array, so that all may be in one of more dimensions.
+    `what` is their name in an error ("texts"). With `arrays`, an item may be an array, so that all
+    may be in one of more dimensions.
 
     Raises:
         DataError: it is a table or a mapping, whose items are the names of its columns.
@@ -313,12 +314,7 @@ def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[
 
 
 def texts_of(values: Iterable[str]) -> list[str]:
-    """Same as `items_of`, for texts.
-
-    Raises:
-        DataError: an item is not a string; or as in `items_of`.
-        TypeError: it is a single string.
-    """
+    """Same as `items_of`, for texts: a DataError if an item is not a string."""
     texts = items_of(values, "texts")
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):

@@ -30,6 +30,34 @@ class Fitted(Protocol):
         ...
 
 
+class ExportFormat(NamedTuple):
+    """A format: the kinds of models that it has, and the function that writes a model to a folder.
+
+    The function returns sentences about the comparison of the two. `options` are the names of the
+    options of `export_model` that it takes, too.
+    """
+
+    runs: Runs
+    export: Callable[..., Iterable[str]]
+    options: tuple[str, ...] = ()
+
+
+def _export_huggingface(found: ModelFolder, output: Path) -> list[str]:
+    if found.config.task == "translation":
+        return export_translator(found, output)
+    from clearhead.formats.huggingface.classifiers import export_classifier
+
+    return export_classifier(found, output)
+
+
+FORMATS = {
+    "ctranslate2": ExportFormat(Runs.TRANSLATION, export_ctranslate2),
+    "onnx": ExportFormat(Runs.LABELLED, export_onnx, ("int8",)),
+    "huggingface": ExportFormat(Runs.TEXT, _export_huggingface),
+}
+"""The formats by name. The first one that a kind of model has is its default."""
+
+
 def export_model(
     model: str | Path | Translator | Classifier | Fitted,
     format: str | None = None,
@@ -110,11 +138,7 @@ def _folder_of(model: object) -> str | Path:
 
 
 def _format_for(found: ModelFolder, format: str | None) -> str:
-    """The format, if the model has it; by default the first one that it has.
-
-    Raises:
-        ExportError: it does not have it, or none.
-    """
+    """The format, if the model has it; by default the first one that it has."""
     kind = found.config.kind
     possible = [name for name, each in FORMATS.items() if kind in each.runs]
     if format in possible or (format is None and possible):
@@ -137,15 +161,8 @@ def can_export_after_training(config: RunConfig) -> bool:
 def exports_after_training(folder: Path, automatic: bool) -> Iterator[str]:
     """Write the CTranslate2 export of a model that was trained, and yield lines about its exports.
 
-    An export that is up to date stays as it is, without a line.
-
-    Args:
-        folder: of the model.
-        automatic: whether to write the export, if that is possible. Otherwise, and for other
-            formats, an export that is out of date is reported.
-
-    Raises:
-        ModelFolderError: the model folder cannot be read.
+    If `automatic` is false or there can be no export, and for other formats, an export that is out
+    of date is reported. One that is up to date stays as it is, without a line.
     """
     found = open_folder(folder)
     automatic &= can_export_after_training(found.config)
@@ -161,7 +178,7 @@ def exports_after_training(folder: Path, automatic: bool) -> Iterator[str]:
 
 
 def _automatic_export(found: ModelFolder, path: Path) -> str:
-    """Write the CTranslate2 export; returns a line about it, or about why there is none."""
+    """Write the CTranslate2 export; the result is a line about it, or about why there is none."""
     try:
         export(found, CTRANSLATE2, path)
     except ClearheadError as error:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from clearhead.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound="nn.Module")
+Loaded = TypeVar("Loaded")
 
 ENGINES = ("auto", "torch", "ctranslate2")
 
@@ -131,14 +132,12 @@ def load(
             was imported before, so that its threads wait long for each other.
     """
     options = replace(options or LoadOptions(), **choices)
-    found = open_folder(folder)
-    try:
-        return _loaded(found, options)
-    except ModelFolderError:
-        if (now := open_folder(folder)) == found:
-            raise
-        # A run has replaced the weights meanwhile.
-        return _loaded(now, options)
+
+    def make(found: ModelFolder) -> Translator | Classifier:
+        is_translator = found.config.task == "translation"
+        return (_translator if is_translator else _classifier)(found, options)
+
+    return _unreplaced(folder, make)
 
 
 def load_translator(
@@ -149,14 +148,8 @@ def load_translator(
     Raises:
         ModelFolderError: the model is a classifier; or as in `load`.
     """
-    model = load(folder, options, **choices)
-    if not isinstance(model, Translator):
-        raise ModelFolderError(
-            "this model is a classifier, not a translator",
-            where=folder,
-            todo="use it with: clearhead classify",
-        )
-    return model
+    options = replace(options or LoadOptions(), **choices)
+    return _unreplaced(folder, lambda found: _translator(found, options))
 
 
 def load_classifier(
@@ -167,42 +160,33 @@ def load_classifier(
     Raises:
         ModelFolderError: the model is a translator; or as in `load`.
     """
-    model = load(folder, options, **choices)
-    if not isinstance(model, Classifier):
-        raise ModelFolderError(
-            "this model is a translator, not a classifier",
-            where=folder,
-            todo="use it with: clearhead translate",
-        )
-    return model
+    options = replace(options or LoadOptions(), **choices)
+    return _unreplaced(folder, lambda found: _classifier(found, options))
 
 
-def _loaded(found: ModelFolder, options: LoadOptions) -> Translator | Classifier:
-    if found.config.task == "translation":
-        return _translator(found, options)
-    if options.engine == "ctranslate2":
-        raise ConfigError(
-            "this model is a classifier, and CTranslate2 runs translators only",
-            where=found.path,
-            todo="set the engine to torch",
-        )
-    if options.compute_type:
-        raise ConfigError(
-            f"the compute type {options.compute_type!r} is given, but this model is a classifier",
-            where=found.path,
-            why="compute types are for translators; a classifier computes in float32",
-            todo="leave the compute type out",
-        )
-    return _classifier(found, options)
+def _unreplaced(folder: str | Path, make: Callable[[ModelFolder], Loaded]) -> Loaded:
+    """What `make` loads from a folder; once more if a run has replaced the model meanwhile."""
+    found = open_folder(folder)
+    try:
+        return make(found)
+    except ModelFolderError:
+        if (now := open_folder(folder)) == found:
+            raise
+        return make(now)
 
 
 def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
-    """The translator with its engine.
+    """The translator with its engine. torch is imported when it is first needed.
 
-    `auto` uses the CTranslate2 export if there is one of exactly these weights, CTranslate2 is
-    installed, and no GPU is used. Searches that CTranslate2 lacks then run with PyTorch (see
-    `AutoEngine`). In all other cases `auto` is PyTorch. torch is imported when it is first needed.
+    `auto` is CTranslate2 (see `AutoEngine`) if there is an export of exactly these weights,
+    CTranslate2 is installed, and no GPU is used; otherwise PyTorch.
     """
+    if found.config.task != "translation":
+        raise ModelFolderError(
+            "this model is a classifier, not a translator",
+            where=found.path,
+            todo="use it with: clearhead classify",
+        )
     tokenizers = read_tokenizers(found)
 
     def with_torch() -> Translator:
@@ -264,12 +248,7 @@ def _ctranslate2_engine(found: ModelFolder, options: LoadOptions) -> CTranslate2
 
 
 def _ablated(model: Model, found: ModelFolder, options: LoadOptions) -> Model:
-    """The model without the heads that are switched off.
-
-    Raises:
-        ConfigError: it has no such head, or there is no such replacement.
-        ModelFolderError: the means are not known.
-    """
+    """The model without the heads that are switched off."""
     if not options.ablate:
         return model
     from clearhead.inspect.heads import chosen_heads
@@ -290,6 +269,25 @@ def _uses_gpu(device: str) -> bool:
 
 
 def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
+    if found.config.task == "translation":
+        raise ModelFolderError(
+            "this model is a translator, not a classifier",
+            where=found.path,
+            todo="use it with: clearhead translate",
+        )
+    if options.engine == "ctranslate2":
+        raise ConfigError(
+            "this model is a classifier, and CTranslate2 runs translators only",
+            where=found.path,
+            todo="set the engine to torch",
+        )
+    if options.compute_type:
+        raise ConfigError(
+            f"the compute type {options.compute_type!r} is given, but this model is a classifier",
+            where=found.path,
+            why="compute types are for translators; a classifier computes in float32",
+            todo="leave the compute type out",
+        )
     device = set_up_torch(options.device, options.threads)  # first, because it imports torch
 
     from clearhead.data.inputs import read_inputs
@@ -321,12 +319,8 @@ def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
 class AutoEngine:
     """Runs CTranslate2 for every search that it supports, and PyTorch for the others.
 
-    Which of the two runs a call depends only on the arguments of that call. PyTorch is loaded when
-    it is needed first.
-
-    Args:
-        exported: the CTranslate2 engine.
-        make_torch: makes the PyTorch engine of the same model.
+    Which of the two runs a call depends only on the arguments of that call. The PyTorch engine of
+    the same model is made when it is needed first.
     """
 
     def __init__(self, exported: CTranslate2Engine, make_torch: Callable[[], TorchEngine]) -> None:

@@ -102,12 +102,7 @@ class Prepared:
 
 
 def prepare(run: Run) -> Prepared:
-    """Read the data, learn the vocabulary or scale, check and encode.
-
-    Raises:
-        DataError: the data cannot be used.
-        ModelFolderError: the folder of the run, or of the model to start from, cannot be used.
-    """
+    """Read the data, learn the vocabulary or scale, check and encode."""
     is_translation = run.config.task == "translation"
     return _prepare_translation(run) if is_translation else _prepare_classification(run)
 
@@ -236,12 +231,7 @@ def _note_short_references(run: Run, references: Sequence[str]) -> None:
 
 
 class EncodingProgress:
-    """Notes the number of encoded pairs once an interval, and at the end if it has changed.
-
-    Args:
-        note: takes the lines.
-        clock: returns seconds that never go back.
-    """
+    """Notes the number of encoded pairs once an interval, and at the end if it has changed."""
 
     def __init__(
         self, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic

@@ -58,11 +58,6 @@ def starting_point(
     A run that resumes takes the settings from its own folder; if it has a state, it needs no other
     model. A model of Hugging Face is imported into a folder that exists in the context only.
 
-    Args:
-        config: the run as the user describes it.
-        restart: whether a run in its folder is replaced.
-        note: is called with what is done.
-
     Raises:
         ConfigError: the run sets something else than the model brings.
         ModelFolderError: the model cannot be read, or is none for the task.
@@ -103,7 +98,6 @@ def starting_point(
 
 
 def _maker(start: ModelFolder) -> Callable[[], nn.Module]:
-    """The function that builds the model of a folder."""
     config = start.config
     if config.task == "translation":
         source, target = read_tokenizers(start)
@@ -125,13 +119,10 @@ def _new_words_of(source: str, otherwise: RunConfig) -> tuple[str, ...]:
 
 
 def brought_by(source: str, task: str, input: str) -> Brought | None:
-    """What a model brings to a run that starts from it, read without its weights.
+    """What a model brings to a run of this task and input, read without its weights.
 
-    None for a name on the Hugging Face hub: nothing is read from there.
-
-    Args:
-        source: an absolute path, or `hf:` and a name on the hub.
-        task: of the run; `input` likewise.
+    `source` is an absolute path; or a name on the Hugging Face hub, from where nothing is read: the
+    result is None.
 
     Raises:
         ModelFolderError: there is no model, it cannot be read, or it is none for the task.
@@ -177,11 +168,7 @@ def _check_task(trained: RunConfig, config: RunConfig) -> None:
 
 
 def _with_settings_of(trained: RunConfig, config: RunConfig) -> RunConfig:
-    """The run with the settings that a trained model brings, in place of those at their defaults.
-
-    Raises:
-        ConfigError: the run sets another value than the trained model has.
-    """
+    """The run with the settings of a trained model, in place of those at their defaults."""
     default = _settings(RunConfig(task=config.task, input=config.input))
     new, old = _settings(config), _settings(trained, config.kind)
     differing = [
@@ -234,11 +221,7 @@ Rows = Sequence[Sequence[int]]
 def extend_tokenizers(
     old: Tokenizers, config: RunConfig
 ) -> tuple[Tokenizers, tuple[Rows, Rows] | None]:
-    """The tokenizers of source and target with `tokenizer.new_words`, and their rows if any.
-
-    Raises:
-        ConfigError: words are given, and the tokenizers are those of an imported model.
-    """
+    """The tokenizers of source and target with `tokenizer.new_words`, and their rows if any."""
     source, target = old
     if not config.tokenizer.new_words:
         return old, None

@@ -215,10 +215,8 @@ class TextClassifier:
     def predict_proba(self, texts: Iterable[str], *, normalise: bool = False) -> np.ndarray:
         """The calibrated probability of each label, (N, K), in the order of `classes_`.
 
-        Args:
-            texts: (N,).
-            normalise: bring the texts into the style of the training text first: case, tokenisation
-                and quotation marks.
+        `normalise` brings the texts into the style of the training text first: case, tokenisation
+        and quotation marks.
 
         Raises:
             ConfigError: the texts are to be normalised, and sacremoses is not installed.
@@ -240,18 +238,9 @@ class TextClassifier:
         *,
         normalise: bool = False,
     ) -> float:
-        """The share of texts whose label is predicted, from 0 to 1.
+        """The share of texts (N,) whose label in `y` (N,) is predicted, from 0 to 1.
 
-        Args:
-            texts: (N,).
-            y: (N,), the true labels.
-            sample_weight: (N,), the weight of each text; by default all have the same.
-            normalise: as in `predict_proba`.
-
-        Raises:
-            InputError: there are no texts, or `texts`, `y` or `sample_weight` cannot be used.
-            NotTrainedError: `fit` was not called.
-            TypeError: `texts` or `y` is a single string.
+        Texts count by `sample_weight` (N,). Errors and `normalise` are as for `predict_proba`.
         """
         with self._errors():
             texts, names, numbers = _texts_and_labels(texts, y)
@@ -303,10 +292,9 @@ class TextClassifier:
 
     @contextmanager
     def _errors(self, temporary: str | None = None) -> Iterator[None]:
-        """Make errors name arguments instead of settings; errors in data become `InputError`.
+        """Make errors name arguments instead of settings, and never the temporary folder.
 
-        Args:
-            temporary: a folder that no error should name.
+        Errors in data become an `InputError`.
         """
         try:
             yield
@@ -343,7 +331,6 @@ class _Lines(PlainLines):
 
 
 def _not_trained() -> NotTrainedError:
-    """The error of a classifier without a model; with scikit-learn also its `NotFittedError`."""
     kind = NotTrainedError
     with suppress(ImportError):
         from sklearn.exceptions import NotFittedError
@@ -353,16 +340,7 @@ def _not_trained() -> NotTrainedError:
 
 
 def config_for(given: Mapping[str, Any], texts: Sequence[str], folder: str | Path) -> RunConfig:
-    """The run that the arguments of a `TextClassifier` describe.
-
-    Args:
-        given: the arguments by name.
-        texts: the training texts, without white space at their ends.
-        folder: the model folder.
-
-    Raises:
-        ConfigError: an argument is wrong.
-    """
+    """The run that the arguments of a `TextClassifier` describe; a ConfigError if one is wrong."""
     # A parameter grid may hold numpy's numbers, or arrays.
     numpys = np.generic, np.ndarray
     given = {name: x.tolist() if isinstance(x, numpys) else x for name, x in given.items()}

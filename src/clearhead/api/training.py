@@ -105,7 +105,6 @@ def train(
 
 def _train(run: Run, resumable: bool) -> RunEnded:
     """Train in a folder that no other run uses; the logs in it become observers, too."""
-    from clearhead.api.preparation import prepare
     from clearhead.data.corpus import remove_unused_corpora
     from clearhead.training.checkpoints import Keeper
     from clearhead.training.loop import Trainer
@@ -113,13 +112,10 @@ def _train(run: Run, resumable: bool) -> RunEnded:
 
     config, ranks, is_watched = run.config, run.ranks, bool(run.observers)
     folder = Path(config.folder)
-    training, device = _set_up(run)
     hashes = {p.name: {name: content.hex() for name, content in p.hashes} for p in run.parts}
     if run.resumed is not None:
         refuse_other_data(folder, hashes)
-    prepared = prepare(run)
-    training = _with_weights_to_keep(training, prepared)
-    model = prepared.build_model().to(device)
+    prepared, training, device, model = _ready(run)
     reports = [report.to_dict() for report in prepared.reports]
     facts = provenance(config.seed, device, training.precision, hashes, reports, ranks.count)
     keeper = Keeper(folder, training.average_last, facts, resumable, ranks)
@@ -150,11 +146,6 @@ def _train(run: Run, resumable: bool) -> RunEnded:
     return ended
 
 
-def _with_weights_to_keep(config: TrainingConfig, prepared: Prepared) -> TrainingConfig:
-    """The settings with the weights that the run keeps, in place of `keep = "auto"`."""
-    return config if config.keep != "auto" else replace(config, keep=prepared.keep)
-
-
 def _logs(folder: Path, config: TrainingConfig, task: Task, model: nn.Module) -> Iterator[Observer]:
     """The observers that write into the folder."""
     from clearhead.training.events import JsonLog, TensorBoardLog
@@ -170,11 +161,7 @@ def _logs(folder: Path, config: TrainingConfig, task: Task, model: nn.Module) ->
 
 
 def _check_processes(config: TrainingConfig, ranks: Ranks, restart: bool) -> None:
-    """Check that the processes can train together.
-
-    Raises:
-        ConfigError: they cannot, with these settings.
-    """
+    """Raise a ConfigError if the processes cannot train together with these settings."""
     from clearhead.ranks import check_share, restarts
 
     check_share(config.accumulate, config.batch_tokens, ranks)
@@ -205,15 +192,8 @@ def _after_training(task: Task, ended: RunEnded, is_watched: bool, export: bool)
 
 
 def _baseline(task: Task, ended: RunEnded) -> str | None:
-    """A line with the scores of a linear model beside those of a text classifier.
-
-    None if there can be no linear model. If it fails, the line gives the reason.
-    """
-    from clearhead.evaluation.baseline import (
-        BaselineError,
-        baseline_on_validation,
-        is_available,
-    )
+    """A line with the scores of a linear model beside those of a text classifier, if possible."""
+    from clearhead.evaluation.baseline import BaselineError, baseline_on_validation, is_available
     from clearhead.tasks.classification import ClassificationTask
 
     if not isinstance(task, ClassificationTask) or task.config.input != "text":
@@ -254,7 +234,7 @@ def dry_run(
     """
     imported("torch")
     from clearhead.api.exporting import can_export_after_training
-    from clearhead.api.preparation import Run, prepare
+    from clearhead.api.preparation import Run
     from clearhead.data.reading.parts import parts_of
     from clearhead.decoding.ctranslate2_library import size_of_export
     from clearhead.training.dry_run import try_steps
@@ -267,10 +247,7 @@ def dry_run(
         ):
             parts = parts_of(config, examples, validation)
             run = Run(config, parts, Path(folder), start, observers=list(observers))
-            training, device = _set_up(run)
-            prepared = prepare(run)
-            training = _with_weights_to_keep(training, prepared)
-            model = prepared.build_model().to(device)
+            prepared, training, _, model = _ready(run)
             run.note("trying a few steps")
             width, lines = config.model.d_model, prepared.report_lines()
             write_folder(Path(folder), config, prepared.files)
@@ -304,8 +281,9 @@ def _started(
     return starting_point(config, restart, lambda note: notify(observers, Note(note)))
 
 
-def _set_up(run: Run) -> tuple[TrainingConfig, torch.device]:
-    """The settings with the precision that the device uses, and the device to train on."""
+def _ready(run: Run) -> tuple[Prepared, TrainingConfig, torch.device, nn.Module]:
+    """The prepared run, its settings without `auto`, the device, and the model on it."""
+    from clearhead.api.preparation import prepare
     from clearhead.device import multiplies_bf16, processors, set_up_torch
     from clearhead.training.step import choose_precision
 
@@ -321,7 +299,13 @@ def _set_up(run: Run) -> tuple[TrainingConfig, torch.device]:
             "warning: this device has no known bf16 instructions, so bf16 is many times slower "
             "than float32; set training.precision to auto or float32"
         )
-    return replace(config, precision=choose_precision(config.precision, device)), device
+    prepared = prepare(run)
+    training = replace(
+        config,
+        precision=choose_precision(config.precision, device),
+        keep=prepared.keep if config.keep == "auto" else config.keep,
+    )
+    return prepared, training, device, prepared.build_model().to(device)
 
 
 def _show_how_to_resume(restart: bool) -> None:

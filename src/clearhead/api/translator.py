@@ -126,8 +126,8 @@ class Translator:
             DataError: a text is not a string, or the texts are a table.
             TypeError: `texts` is a single string.
             ConfigError: the texts are to be normalised, and sacremoses is not installed.
-            ModelFolderError: the texts are to be normalised, and an earlier version, which did not
-                record the style, trained the model.
+            ModelFolderError: the texts are to be normalised, and the model is an imported one of
+                unknown style.
             ClearheadError: the device failed, e.g. because the memory of the GPU is full.
 
         Warns:

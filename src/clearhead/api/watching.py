@@ -22,12 +22,9 @@ LONGEST_WATCHED = 64
 
 
 def records_of(task: Task, model: nn.Module, count: int) -> Callable[[], list[Record]]:
-    """A function that records the first validation examples that are short enough.
+    """A function that records the first `count` validation examples that are short enough.
 
-    Args:
-        task: of the run. A translator replays the reference translations.
-        model: in training.
-        count: examples.
+    A translator replays the reference translations.
     """
     if isinstance(task, TranslationTask):
         translator = cast(EncoderDecoder, model)

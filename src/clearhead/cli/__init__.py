@@ -59,11 +59,7 @@ Train a translator or a classifier on your own data, measure it, and use it.
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run the command that the words name (default: the arguments of this process).
-
-    Raises:
-        SystemExit: the command failed, or had only to print its help.
-    """
+    """Run the command that the words name (default: the arguments of this process)."""
     with filtered_output(), failures_reported():
         words = sys.argv[1:] if words is None else words
         args, unknown = command_line(words).parse_known_args(words)

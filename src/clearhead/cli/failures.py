@@ -38,9 +38,6 @@ def failures_reported() -> Iterator[None]:
 
     Expected are `ClearheadError`, Ctrl-C, a closed pipe, full memory, a disk that is full, fails
     or is read-only, and a named file that the system does not open.
-
-    Raises:
-        SystemExit: there was one of these.
     """
     try:
         try:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clearhead.cli.failures import print_message
-from clearhead.cli.options import column, positive, reject_unused
+from clearhead.cli.options import add_option, column, positive, reject_unfit
 from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,22 +53,25 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="translation",
         help="task of the model (default: translation)",
     )
-    parser.add_argument(
-        "--input",
+    add_option(
+        *(parser, "--input"),
+        fits="classifiers",
         dest="kind",
         choices=("text", "features"),
         help="classification: kind of input (default: text)",
     )
-    for kind in ("text", "label"):
-        parser.add_argument(
-            f"--{kind}-column",
+    for kind, fits in (("text", "classifiers of texts"), ("label", "classifiers")):
+        add_option(
+            *(parser, f"--{kind}-column"),
+            fits=fits,
             metavar="COLUMN",
             type=column,
             help=f"classification: name of the {kind} column or key, or its position, from 1, in a "
             f"file without a header (default: {kind}, or recognised by the cells)",
         )
-    parser.add_argument(
-        "--multi-label",
+    add_option(
+        *(parser, "--multi-label"),
+        fits="classifiers of texts",
         action=BooleanOptionalAction,
         help="classification of texts: whether a text may have several labels, separated by | "
         "(default: yes if at least 5 %% of the labels have a |)",
@@ -99,8 +102,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Write NAME.toml and print what was found in the data."""
     from clearhead.folder.files import write_bytes
+    from clearhead.settings import RunConfig
 
-    _reject_unused(args)
+    if args.task == "translation":
+        reject_unfit(args, RunConfig(), "add --task classification, or leave it out")
+    else:
+        reject_unfit(args, RunConfig(task="classification", input=args.kind or "text"))
     path = Path(f"{args.name.removesuffix('.toml')}.toml")
     _check_path(path, args.force)
     proposal = _proposed(args)
@@ -191,15 +198,6 @@ def _print_baseline(path: Path) -> None:
         print_message(f"no linear baseline: {error.why}")
     except ClearheadError:
         pass  # training reports what is wrong with the data
-
-
-def _reject_unused(args: Namespace) -> None:
-    of_texts = {"--text-column": args.text_column, "--multi-label": args.multi_label is not None}
-    if args.task == "translation":
-        options = {"--input": args.kind, **of_texts, "--label-column": args.label_column}
-        reject_unused(options, "translators", "add --task classification, or leave it out")
-    if args.kind == "features":
-        reject_unused(of_texts, "features")
 
 
 def _check_path(path: Path, force: bool) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def at_least(least: int, text: str) -> int:
-    """The whole number of an option, if it is not less than `least`."""
+    """The whole number of an option."""
     try:
         number = int(text)
     except ValueError:
@@ -132,11 +132,7 @@ def add_option(
 
 
 def reject_unfit(args: Namespace, config: RunConfig, todo: str = "leave it out") -> None:
-    """Reject options of the command that have no effect on a model.
-
-    Raises:
-        ConfigError: an option was given.
-    """
+    """Raise a ConfigError for an option of the command that has no effect on a model."""
     models = "translators" if config.task == "translation" else "classifiers"
     fitting = {"", models}
     if config.input == "text":
@@ -186,22 +182,14 @@ def add_search(parser: ArgumentParser) -> None:
 
 
 def reject_unused(options: Mapping[str, object], kind: str, todo: str = "leave it out") -> None:
-    """Reject options that have no effect on a kind of model or data; None or False: not given.
-
-    Raises:
-        ConfigError: an option was given.
-    """
+    """Raise a ConfigError for an option that has no effect here; None or False: not given."""
     for name, value in options.items():
         if value is not None and value is not False:
             raise ConfigError(f"{name} has no effect on {kind}", todo=todo)
 
 
 def chosen_search(args: Namespace, default: SearchConfig, **others: Any) -> SearchConfig:
-    """A model's own search, changed by the options that were given and by `others`.
-
-    Raises:
-        SearchError: a value is wrong, or has no effect on the method.
-    """
+    """A model's own search, changed by the options that were given and by `others`."""
     from clearhead.decoding import texts
     from clearhead.settings.search import idle_for, method_for
 

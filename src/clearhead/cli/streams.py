@@ -60,9 +60,6 @@ def input_lines(path: str) -> Iterator[str]:
     """The lines of a file, or of the standard input if the path is `-`; a terminal has a prompt.
 
     An empty file is an error, since it is probably a mistake; an empty standard input is not.
-
-    Raises:
-        DataError: the input is unreadable, binary or not UTF-8; `where` has the line number.
     """
     from clearhead.data.reading.lines import read_stream, read_texts_in_lines
 
@@ -142,11 +139,7 @@ def input_pauses(path: str) -> bool:
 
 
 def sentence_lines(path: str, name: str = "input") -> Iterator[str]:
-    """The sentences of a file: its `input_lines`, with a warning if line 1 does not look like one.
-
-    Raises:
-        DataError: as `input_lines`; or a `.tsv` file has several columns.
-    """
+    """The sentences of a file: its lines, with a warning if line 1 does not look like one."""
     for number, line in enumerate(input_lines(path)):
         if name == "references" and "\t" in line:
             what, todo = "a reference has a tab", "give one column: cut -f 2 FILE > NEW_FILE"
@@ -241,11 +234,7 @@ def in_blocks(
 
 @contextmanager
 def shared_input(path: str) -> Iterator[Ranks]:
-    """The processes, as torchrun starts them, that compute the results of one input together.
-
-    Raises:
-        DataError: the input is the standard input, which not every process can read.
-    """
+    """The processes, as torchrun starts them, that compute the results of one input together."""
     from clearhead.ranks import joined_ranks
 
     with joined_ranks() as ranks:
@@ -268,14 +257,9 @@ def write_results(
 ) -> None:
     """Compute the result of each item (see `in_blocks`) and write it.
 
-    Args:
-        args: the options of the command: its input, its output, and the prefixes, if any.
-        ranks: the processes that share the work; rank 0 alone writes.
-        items: tuples that begin with a text; read one block at a time.
-        total: number of items, if it is known.
-        noun: what an item is called, e.g. `sentence`.
-        compute: computes the results of a block.
-        form: (number of the item, from 0; item; result) -> complete lines of output.
+    Items are tuples that begin with a text; `total` is their number, if it is known, and `noun`
+    what one is called. `form` takes the number of the item, from 0, the item and its result, and
+    returns complete lines of output.
     """
 
     def of_all(block: Sequence[Item], offset: int, progress: ReportDone) -> Sequence[Result]:
@@ -343,12 +327,7 @@ class Output:
         self._where = where
 
     def write(self, text: str) -> None:
-        """Write and flush a text, which is `printable` on a terminal; a lone surrogate becomes `?`.
-
-        Raises:
-            DataError: the text cannot be written.
-            BrokenPipeError: the reader of the output has closed it.
-        """
+        """Write and flush a text, `printable` on a terminal; a lone surrogate becomes `?`."""
         with _write_errors(self._where):
             shown = printable(text) if self.isatty() else text
             self._stream.write(shown.encode("utf-8", errors="replace"))
@@ -364,14 +343,7 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
     """An output to a file, or to the standard output if the path is `-`.
 
     The file gets its name when it is complete. After a failure, what was written stays in
-    `name.part`.
-
-    Args:
-        path: the file, or `-`.
-        inputs: files and folders that the command reads (None: no such input).
-
-    Raises:
-        DataError: the file cannot be written, or is one of the inputs.
+    `name.part`. A file that is one of the inputs, or in one of them, is refused.
     """
     from clearhead.folder.files import move_into_place, not_followed
 
@@ -453,14 +425,7 @@ def _write_errors(where: str) -> Iterator[None]:
 class Counter:
     """A line on a terminal that shows how many inputs are finished; a context manager clears it.
 
-    The line appears after two seconds, and never if the stream is not a terminal.
-
-    Args:
-        stream: where it is written; None if the stream is closed, as in `sys`.
-        total: number of inputs, if it is known.
-        nouns: what is counted, e.g. `sentences`.
-        visible: False if it would disturb other output.
-        clock: a monotonic clock, in seconds.
+    The line appears after two seconds, and never if the stream is closed (None) or no terminal.
     """
 
     def __init__(

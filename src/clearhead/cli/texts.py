@@ -21,16 +21,9 @@ def texts_to_classify(
 ) -> tuple[Iterator[str], int | None]:
     """The texts of a file or of the standard input, and their number if it is known.
 
-    A warning is printed if line 1 seems to have a label, or to be a header that is read as a text.
-
-    Args:
-        classifier: its labels and its columns help to recognise those of the file.
-        path: `-` is the standard input.
-        text_column: the column that the user has chosen, if any.
-
-    Raises:
-        ConfigError: a column is chosen, and the input has none.
-        DataError: the file cannot be read, or the texts are not in the column that is read.
+    The labels of the classifier help to recognise the columns, if the user chooses no
+    `text_column`. A warning is printed if line 1 seems to have a label, or to be a header that is
+    read as a text.
     """
     from clearhead.data.reading.columns import NAMED, Columns, columns_with_labels, header_at
     from clearhead.data.reading.labelled import TEXT_FORMATS, read_texts

@@ -139,11 +139,7 @@ def run(args: Namespace) -> None:
 
 
 def _format(json_lines: bool, scores: bool, n_best: int, tokenizer: Tokenizer) -> Format:
-    """The output format that the options choose.
-
-    Raises:
-        SearchError: `--scores` with a format that has scores anyway.
-    """
+    """The output format that the options choose."""
     if scores and (json_lines or n_best > 1):
         raise SearchError(
             f"--scores has no effect with {'--json' if json_lines else '--n-best above 1'}",

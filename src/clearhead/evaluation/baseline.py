@@ -40,18 +40,13 @@ class BaselineError(ClearheadError):
 
 @dataclass(frozen=True)
 class LinearBaseline:
-    """A fitted linear model.
+    """A linear model: the numbers of texts that it was fitted on and given, and its function.
 
-    Attributes:
-        fitted_on: the number of texts that it was fitted on.
-        texts: the number of texts that it was given.
-        multi_label: whether a text may have several labels, or none.
-        probabilities: gives the probability of each label (N, labels) for N texts.
+    The latter gives the probability of each label (N, labels) for N texts.
     """
 
     fitted_on: int
     texts: int
-    multi_label: bool
     probabilities: Callable[[Sequence[str]], np.ndarray]
 
     @property
@@ -69,19 +64,10 @@ def is_available() -> bool:
 def fit_baseline(
     texts: Sequence[str], truth: np.ndarray, multi_label: bool = False
 ) -> LinearBaseline:
-    """Fit a logistic regression for each label. The result is a function of the arguments.
+    """Fit a logistic regression for each label to texts (N,) and their truth (N, labels).
 
-    A label that all texts or none have, or texts without any word, leave nothing to learn: then
-    the probability of the label is its share of the texts.
-
-    Args:
-        texts: (N,), at least one.
-        truth: which labels each text has, bool (N, labels).
-        multi_label: whether a text may have several labels, or none. Otherwise the probabilities
-            of a text are scaled so that they add up to 1.
-
-    Raises:
-        BaselineError: scikit-learn failed.
+    If all texts or none have a label, its probability is its share of the texts. With one label a
+    text, the probabilities of a text are scaled so that they add up to 1.
     """
     chosen = _sample(texts, truth.shape[1])
     try:
@@ -95,7 +81,7 @@ def fit_baseline(
         found = np.stack([predict(rows) for predict in predictors], axis=1)
         return found if multi_label else found / found.sum(axis=1, keepdims=True)
 
-    return LinearBaseline(len(chosen), len(texts), multi_label, probabilities)
+    return LinearBaseline(len(chosen), len(texts), probabilities)
 
 
 def _sample(texts: Sequence[str], labels: int) -> list[int]:
@@ -139,17 +125,9 @@ def baseline_on_validation(
     config: RunConfig,
     model_scores: Mapping[str, float] | None = None,
 ) -> str:
-    """The scores of a linear model on the validation data, in one line.
+    """The scores of a linear model on the validation data of a run, in one line.
 
-    Args:
-        train: the examples that it is fitted on.
-        validation: the examples that it is scored on.
-        labels: of the run.
-        config: of the run; its measure is the first score.
-        model_scores: the scores of the run's own model, which the line puts beside.
-
-    Raises:
-        BaselineError: scikit-learn failed.
+    The line has the scores of the run's own model beside them, if they are given.
     """
     multi_label = config.classifier.multi_label
     model = fit_baseline([example.input for example in train], truth_of(train, labels), multi_label)
@@ -181,11 +159,6 @@ def baseline_on_files(config: RunConfig) -> str | None:
     """The line of `baseline_on_validation` for the files of a run.
 
     None without scikit-learn, and for a run on features.
-
-    Raises:
-        DataError: a file cannot be used.
-        ConfigError: a part has two files.
-        BaselineError: scikit-learn failed.
     """
     if not is_available() or config.input != "text":
         return None
@@ -201,11 +174,8 @@ def baseline_of_run(folder: Path, config: RunConfig, labels: Labels) -> LinearBa
     """The linear model fitted anew on the training examples of a model folder.
 
     None if there is no scikit-learn, if the model reads features, or if it was not trained on
-    files.
-
-    Raises:
-        BaselineError: scikit-learn failed; or a file of the run is missing or has changed. Those of
-            the validation and test data count, because they decide which examples are left out.
+    files. A BaselineError if a file of the run is missing or has changed; those of the validation
+    and test data count, because they decide which examples are left out.
     """
     if not is_available() or config.input != "text" or not config.data.train:
         return None

@@ -53,10 +53,7 @@ def fit_temperature(
     """The temperature with the lowest negative log-likelihood (Guo et al. 2017, section 4.2).
 
     The likelihood is log-concave in 1 / temperature, so bisection on the sign of its slope finds
-    the optimum. Use examples that were not in the training data. If all of them are classified
-    correctly, or no better than by chance, there is no finite optimum, and the result is the
-    nearer end of [0.05, 20]. If all logits are equal, every temperature is as good, and the result
-    is 1.
+    the optimum, or the nearer end of [0.05, 20]. If all logits are equal, the result is 1.
 
     `prior` adds prior · (1 / temperature − 1)² / 2 to the summed negative log-likelihood, like a
     normal distribution around 1. Without it, a few examples that are all classified correctly make

@@ -141,12 +141,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class BaselineScores:
-    """The scores of a linear model on the same examples, in percent.
+    """The scores of a linear model on the same examples, in percent, as in `ClassScores`.
 
-    Attributes:
-        fitted_on: on which texts it was fitted, in words.
-        accuracy: as in `ClassScores`; `macro_f1` likewise.
-        comparison: of the linear model (first) with the classifier (second).
+    In `comparison`, the linear model is the first and the classifier the second.
     """
 
     fitted_on: str
@@ -190,11 +187,7 @@ class ClassifierScores:
 
 
 def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
-    """Which labels each example has, bool (examples, labels).
-
-    Raises:
-        DataError: a label is unknown; `where` is the file and line of the example.
-    """
+    """Which labels each example has, bool (examples, labels); a DataError for an unknown label."""
     truth = np.zeros((len(examples), len(labels)), dtype=bool)
     for row, example in zip(truth, examples, strict=True):
         row[list(labels.encode(example.labels, example.place))] = True
@@ -204,12 +197,7 @@ def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
 def score_classes(
     probabilities: np.ndarray, truth: np.ndarray, names: Sequence[str], multi_label: bool = False
 ) -> ClassScores:
-    """All scores of a classifier's output; `names` are those of the labels.
-
-    Raises:
-        DataError: the arrays and names do not fit, are empty, or are not probabilities.
-        TypeError: `truth` is not of bools.
-    """
+    """All scores of a classifier's output; `names` are those of the labels."""
     probabilities, truth = calibration.checked(probabilities, truth, multi_label)
     if len(names) != truth.shape[1]:
         raise DataError(f"there are {truth.shape[1]} labels and {len(names)} names")
@@ -281,12 +269,7 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 def correct_answers(
     probabilities: np.ndarray, truth: np.ndarray, multi_label: bool = False
 ) -> np.ndarray:
-    """Which examples are classified correctly, bool (N,): all their labels and no others.
-
-    Raises:
-        DataError: the arrays do not fit, are empty, or are not probabilities.
-        TypeError: `truth` is not of bools.
-    """
+    """Which examples are classified correctly, bool (N,): all their labels and no others."""
     probabilities, truth = calibration.checked(probabilities, truth, multi_label)
     return (calibration.decisions(probabilities, multi_label) == truth).all(axis=1)
 
@@ -296,10 +279,7 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> Comparison:
 
     Of the examples that only one of two equally good classifiers gets right, each would win half:
     the p-value is that of the two-sided binomial test (McNemar 1947, in its exact form; Dietterich
-    1998 recommends the test for classifiers). The classifiers may know different labels.
-
-    Args:
-        first, second: which of the same examples each classifies correctly, bool (N,).
+    1998). `first` and `second` are which of the same examples each classifies correctly, bool (N,).
     """
     first_only, second_only = int((first & ~second).sum()), int((second & ~first).sum())
     number = first_only + second_only

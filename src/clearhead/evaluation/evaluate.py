@@ -112,13 +112,10 @@ class Report(Generic[System]):
 
 @dataclass(frozen=True)
 class TranslatorSystem:
-    """A translator to score.
+    """A translator to score: its configuration, and the style of the target text that it learned.
 
-    Attributes:
-        config: its configuration.
-        translate: gives the translations of the sources (N,). It is called for one system after the
-            other, so that only one model needs to be in memory.
-        style: that of the target text that it learned, if it is known.
+    `translate` gives the translations of the sources (N,). It is called for one system after the
+    other, so that only one model needs to be in memory.
     """
 
     config: RunConfig
@@ -235,14 +232,10 @@ def _translation_notes(systems: Mapping[str, TranslatorScores], lowercase: bool)
 
 @dataclass(frozen=True)
 class ClassifierSystem:
-    """A classifier to score.
+    """A classifier to score: its configuration and its labels.
 
-    Attributes:
-        config: its configuration.
-        labels: those that it knows.
-        classify: gives the probability of each label (N, labels) for N examples. It is called for
-            one system after the other, so that only one model needs to be in memory.
-        linear_baseline: gives the linear model to compare it with, if any.
+    `classify` gives the probability of each label (N, labels) for N examples. It is called for one
+    system after the other. `linear_baseline` gives the linear model to compare it with, if any.
     """
 
     config: RunConfig
@@ -258,18 +251,14 @@ def evaluate_classifiers(
 ) -> Report[ClassifierScores]:
     """Score classifiers on a file or folder of labelled examples; see `score_classifiers`.
 
-    Args:
-        systems: by name; the baseline first.
-        data: the file or folder.
-        columns: `text_column` and `label_column`, names or positions, where those in the
-            configurations do not count.
+    `columns` are `text_column` and `label_column`, names or positions, where those in the
+    configurations do not count.
 
     Raises:
         ConfigError: an example may have several labels for one classifier but not for another, or
             a column is named where columns have no names.
         DataError: the data cannot be read, contain a label that a classifier does not know, or
             give one classifier other labels than another.
-        ModelFolderError: a model has no labels.
     """
     # Imported here because it loads torch, which a translator may not need.
     from clearhead.data.reading.parts import read_examples
@@ -301,14 +290,8 @@ def score_classifiers(
 ) -> Report[ClassifierScores]:
     """Score classifiers; each but the first is compared with the first by McNemar's test.
 
-    Args:
-        title: the name of the data.
-        systems: by name; the baseline first.
-        examples: for each classifier the same N examples.
-
-    Raises:
-        ConfigError: an example may have several labels for one classifier but not for another.
-        DataError: there is a label that a classifier does not know, or no example.
+    All have the same N examples, with their own form of the inputs. `title` is the name of the
+    data.
     """
     multi_label = _multi_label(systems)
     truths = {name: _truth(name, examples[name], each.labels) for name, each in systems.items()}
@@ -343,11 +326,7 @@ def _multi_label(systems: Mapping[str, ClassifierSystem]) -> bool:
 
 
 def common_setting(values: Mapping[str, Value], setting: str, todo: str) -> Value:
-    """The value that a setting has in the configurations of all models.
-
-    Raises:
-        ConfigError: the models differ.
-    """
+    """The value that a setting has in the configurations of all models; a ConfigError if none."""
     if len(set(values.values())) > 1:
         raise ConfigError(
             f"the models' configurations differ in {setting}",

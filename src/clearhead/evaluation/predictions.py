@@ -100,14 +100,7 @@ def classified_examples(
     names: Sequence[str],
     multi_label: bool,
 ) -> tuple[ClassifiedExample, ...]:
-    """The N examples: wrong ones first, of these the most certain, then the least certain right.
-
-    Args:
-        examples: with their true labels.
-        probabilities: (N, labels).
-        names: of the labels.
-        multi_label: whether an example may have several labels.
-    """
+    """The N examples: wrong ones first, of these the most certain, then the least certain right."""
     chosen = decisions(probabilities, multi_label)
     if multi_label:
         certainty = np.where(chosen, probabilities, 1 - probabilities).prod(axis=1)
@@ -129,12 +122,7 @@ def classified_examples(
 
 
 def check_table_path(path: Path) -> None:
-    """Check the path of a file for `write_table`.
-
-    Raises:
-        ConfigError: the name has no ending of a table.
-        DataError: it is a folder, or in a folder that does not exist.
-    """
+    """Raise an error if `write_table` cannot write this path."""
     if path.suffix.lower() not in TABLES:
         raise ConfigError(
             "predictions are not written to files with this ending",
@@ -156,10 +144,7 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
     The `.csv` is for spreadsheets: it begins with a byte order mark, and a text or label that a
     spreadsheet would take for a formula gets an apostrophe before it. In a `.tsv`, texts have
-    spaces instead of tabs and line breaks.
-
-    Raises:
-        ConfigError, DataError: as `check_table_path`; or the file cannot be written.
+    spaces instead of tabs and line breaks. Errors as of `check_table_path`.
     """
     check_table_path(path)
     content = TABLES[path.suffix.lower()](rows)

@@ -171,20 +171,11 @@ def compare(
 ) -> dict[str, Scores]:
     """BLEU, chrF and TER of systems; each but the first has p-values against the first.
 
-    The test is paired bootstrap resampling (Koehn 2004). sacreBLEU's other test, approximate
-    randomisation, is not offered: it counts only shuffles that differ by more than the systems
-    do, not those that differ as much, and so finds a single changed sentence significant.
+    The test is paired bootstrap resampling (Koehn 2004) with `bootstrap` resamples, at least 2.
+    sacreBLEU's other test, approximate randomisation, counts only shuffles that differ by more than
+    the systems do, not those that differ as much: it finds a single changed sentence significant.
 
-    Args:
-        systems: the outputs of each system (N,) by its name; the first is the baseline.
-        references: (N,) correct translations.
-        tokenize: sacreBLEU's tokenizer for BLEU.
-        bootstrap: the number of resamples for intervals and p-values, at least 2.
-        lowercase: BLEU and chrF ignore case. TER always does, which is sacreBLEU's default.
-
-    Raises:
-        DataError: the counts differ, or there is nothing to score.
-        ConfigError: the tokenizer is not one of those offered, or there are too few resamples.
+    With `lowercase`, BLEU and chrF ignore case. TER always does, which is sacreBLEU's default.
     """
     from sacrebleu.significance import PairedTest
 
