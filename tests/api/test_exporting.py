@@ -21,6 +21,7 @@ from clearhead.api.training import train
 from clearhead.cli import export
 from clearhead.errors import DISK_ERRORS, ExportError
 from clearhead.folder.exports import DESCRIPTION
+from clearhead.formats.registry import FORMATS
 from clearhead.settings.declare import Runs
 from clearhead.training.events import Note, RunEnded
 from exported_models import random_folder

@@ -21,6 +21,8 @@ import clearhead
 from clearhead import api
 from clearhead.api.exporting import export_model
 from clearhead.api.loading import AutoEngine, LoadOptions
+from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
+from clearhead.decoding.ctranslate2_library import MODEL, NAME
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError, ExportError, ModelFolderError
 from clearhead.folder.model_folder import WEIGHTS, open_folder

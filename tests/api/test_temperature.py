@@ -16,7 +16,7 @@ from clearhead.errors import ModelFolderError
 from clearhead.folder.model_folder import open_folder
 from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig
-from model_folders import write_models
+from model_folders import without_manifest, write_models
 from small_runs import text_run
 
 

@@ -18,8 +18,7 @@ from clearhead.api.exporting import export_model
 from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.folder.model_folder import read_model_folder
-from clearhead.formats.ctranslate2.engine import CTranslate2Engine
+from clearhead.folder.model_folder import open_folder
 from clearhead.inspect.faithfulness import measured_belief
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY, write_means
 from clearhead.inspect.subject import Subject
@@ -218,7 +217,7 @@ def test_heads_are_replaced_by_their_mean(models: Path, studied: Path, tmp_path:
         clearhead.load(other, ablate="encoder.1.self.1", ablate_by="mean")
     assert "other weights" in caught.value.what
     for shape in ((1, 4), (2, 3)):
-        write_means(read_model_folder(other), {"encoder.1.self": torch.zeros(shape)})
+        write_means(open_folder(other), {"encoder.1.self": torch.zeros(shape)})
         with pytest.raises(ModelFolderError):
             clearhead.load(other, ablate="encoder.1.self.1", ablate_by="mean")
     with pytest.raises(ConfigError):

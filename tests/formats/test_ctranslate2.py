@@ -23,7 +23,7 @@ from clearhead.decoding.engine import LONGEST_SOURCE
 from clearhead.errors import ExportError, ModelFolderError
 from clearhead.folder import exports
 from clearhead.folder.manifest import entry_of, sealed, unsealed
-from clearhead.folder.model_folder import read_model_folder, read_tokenizers
+from clearhead.folder.model_folder import open_folder, write_folder
 from clearhead.formats import ctranslate2 as ctranslate2_format
 from clearhead.formats.ctranslate2 import token_names
 from clearhead.settings import Learned, ModelConfig, NoPositions, SearchConfig, Sinusoidal
@@ -181,7 +181,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def read(path: Path, folder: Path) -> ExportedModel:
-    return read_ctranslate2(path, read_model_folder(folder))
+    return read_ctranslate2(path, open_folder(folder))
 
 
 @pytest.mark.parametrize("by", [0.01, 3.0, float("nan")])
@@ -336,8 +336,12 @@ def test_a_full_disk_is_an_error_and_leaves_no_export(folder: Path) -> None:
 
 
 def new_weights(folder: Path) -> None:
-    config = read_model_folder(folder).config
-    write_random_weights(folder, config, read_tokenizers(folder, config), 2)
+    config = open_folder(folder).config
+    write_random_weights(folder, config, tokenizers(folder), 2)
+
+
+def tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
+    return read_tokenizers(open_folder(folder))
 
 
 def flip(path: Path) -> None:
@@ -356,7 +360,9 @@ CHANGES: dict[str, Any] = {
     "one bit": lambda folder: flip(folder / "weights.safetensors"),
     "more bytes": lambda folder: (folder / "source.json").write_bytes(b" " * 9),
     "settings": lambda folder: set_config(folder, "model", norm_epsilon=0.3),
-    "tokenizers": lambda folder: words(["other"]).save(folder, "source"),
+    "tokenizers": lambda folder: write_folder(
+        folder, open_folder(folder).config, {"source": words(["other"])}
+    ),
 }
 
 
@@ -415,8 +421,9 @@ def test_vocabularies_of_other_sizes_than_the_tokenizers_are_refused(
 ) -> None:
     """A stranger can compute the digests of an export again."""
     path = export_model(folder)
-    words(f"t{n}" for n in range(5)).save(without_manifest(folder), "target")
-    origin = exports.origin_of(read_model_folder(folder))
+    target = words(f"t{n}" for n in range(5))
+    write_folder(folder, open_folder(folder).config, {"target": target})
+    origin = exports.origin_of(open_folder(folder))
     change_description(path / "clearhead.json", origin=origin)
     with pytest.raises(ExportError) as caught:
         api.load(folder, device="cpu", engine=engine)

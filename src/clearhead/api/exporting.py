@@ -30,34 +30,6 @@ class Fitted(Protocol):
         ...
 
 
-class ExportFormat(NamedTuple):
-    """A format: the kinds of models that it has, and the function that writes a model to a folder.
-
-    The function returns sentences about the comparison of the two. `options` are the names of the
-    options of `export_model` that it takes, too.
-    """
-
-    runs: Runs
-    export: Callable[..., Iterable[str]]
-    options: tuple[str, ...] = ()
-
-
-def _export_huggingface(found: ModelFolder, output: Path) -> list[str]:
-    if found.config.task == "translation":
-        return export_translator(found, output)
-    from clearhead.formats.huggingface.classifiers import export_classifier
-
-    return export_classifier(found, output)
-
-
-FORMATS = {
-    "ctranslate2": ExportFormat(Runs.TRANSLATION, export_ctranslate2),
-    "onnx": ExportFormat(Runs.LABELLED, export_onnx, ("int8",)),
-    "huggingface": ExportFormat(Runs.TEXT, _export_huggingface),
-}
-"""The formats by name. The first one that a kind of model has is its default."""
-
-
 def export_model(
     model: str | Path | Translator | Classifier | Fitted,
     format: str | None = None,

@@ -22,7 +22,7 @@ from clearhead.formats.huggingface import translators
 from clearhead.formats.huggingface.reading import import_model
 from clearhead.formats.registry import export
 from clearhead.settings import Learned, NoPositions, RunConfig, SearchConfig, TokenizerConfig
-from clearhead.tokenizer import SentencePieceTokenizer
+from clearhead.tokenizer import SentencePieceTokenizer, tokenizer_files
 from exported_models import write_random_weights
 from marian_models import TAGS, write_marian
 from small_models import small_config

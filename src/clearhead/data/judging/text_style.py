@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from clearhead.errors import ConfigError, ModelFolderError, Remark, first_few, warn
+from clearhead.folder.files import json_file
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer import Tokenizer

@@ -37,7 +37,7 @@ from clearhead.settings import (
     SearchConfig,
     TokenizerConfig,
 )
-from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
+from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, read_tokenizers
 from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.pretrained import Numbering
 
