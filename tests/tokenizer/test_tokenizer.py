@@ -399,6 +399,8 @@ def damaged(kind: str) -> Iterator[dict[str, bytes]]:
     changes = {"kind": "runes", **({"words": 5} if kind == "words" else {"sampling": "much"})}
     for name, value in changes.items():
         yield {**files, "tokenizer.json": json.dumps({**tree, name: value}).encode()}
+    for form in ({"unicode": 5}, {"unicode": "NFD"}, {"folded": "a"}):
+        yield {**files, "tokenizer.json": json.dumps({**tree, "normal_form": form}).encode()}
     if kind != "words":
         model = files["tokenizer.model"]
         # The last: pieces that are not UTF-8.
