@@ -328,6 +328,9 @@ def test_a_report_shows_what_ctranslate2_found(
 
 
 def test_a_damaged_study_is_an_error(models: Path, tmp_path: Path) -> None:
+    from clearhead.folder.model_folder import open_folder
+    from clearhead.inspect.findings import write_finding
+
     folder, sample = models / "translator", ("--source", models / "s", "--reference", models / "t")
     words = ("inspect", folder, "a b", "-o", tmp_path / "r.html")
     succeeded("study", folder, *sample)
@@ -340,11 +343,13 @@ def test_a_damaged_study_is_an_error(models: Path, tmp_path: Path) -> None:
         {"importance": [{"head": 1}]},
         {"roles": []},
     ):
-        path.write_text(json.dumps({**study, **change}))
+        write_finding(open_folder(folder), STUDY, {**study, **change})
         assert "study" in failed(*words)
-    path.write_text(json.dumps({**study, "weights": "of others"}))
+    write_finding(open_folder(folder), STUDY, {**study, "weights": "of others"})
     succeeded(*words)
-    path.unlink()
+    path.write_text("{}")  # not the file in the manifest
+    assert "study" in failed(*words)
+    shutil.rmtree(path.parent)
 
 
 def test_mistakes_of_a_report(models: Path, tmp_path: Path) -> None:
