@@ -31,13 +31,12 @@ def translator_report(
     layers: int = 2,
     heads: int = 2,
     norm: str = "pre",
-    with_walk: bool = True,
 ) -> tuple[Report, list[bytes]]:
     """The data of a report on translations, and its blobs."""
     rng, store = np.random.default_rng(0), ArrayStore()
     described = [_model(rng, name, "translation", layers, layers, heads, norm) for name in models]
     items = [
-        _translation(rng, store, described[model], model, number, source, target, with_walk)
+        _translation(rng, store, described[model], model, number, source, target)
         for number, (source, target) in enumerate(sentences)
         for model in range(len(models))
     ]
@@ -192,7 +191,6 @@ def _translation(
     sentence: int,
     source_text: str,
     target_text: str,
-    with_walk: bool,
 ) -> Report:
     source, said = _side(source_text), _side(target_text)
     outputs = [*said["pieces"], "</s>"]
@@ -224,7 +222,7 @@ def _translation(
         "effects": _effects(rng, store, model, places, len(source["words"]), len(target_words), K),
         "share": [None, *rng.uniform(0.2, 0.9, places - 1).tolist()],
         "warning": "The source hardly counts: perhaps a hallucination." if sentence == 1 else None,
-        "walk": _walk(rng, store, model, n_source, places) if with_walk else None,
+        "walk": _walk(rng, store, model, n_source, places),
         "beam": _beam(rng, outputs),
     }
 
