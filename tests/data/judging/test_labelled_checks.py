@@ -108,6 +108,7 @@ def test_spaces_at_the_ends_do_not_hide_a_duplicate_or_a_held_out_example() -> N
 def test_the_order_of_labels_does_not_hide_a_duplicate() -> None:
     rows: list[Row] = [("a", ("x", "y")), ("a", ("y", "x"))]
     assert len(check_labelled(of(TRAIN, numbered(rows)), CONFIG)[0]) == 1
+    assert check_labelled(of(TRAIN, []), CONFIG)[1].kept == 0
 
 
 def test_features_are_the_same_when_all_values_are() -> None:
