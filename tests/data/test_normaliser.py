@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clearhead.data.normaliser import NORMALISER, FARTHEST, Normaliser
+from clearhead.data.normaliser import FARTHEST, NORMALISER, Normaliser
 from clearhead.errors import DataError, ModelFolderError
 from model_folders import folder_with
 

@@ -38,7 +38,7 @@ from exported_models import (
     write_random_weights,
 )
 from fake_translator import run
-from model_folders import change_tree, without_manifest
+from model_folders import without_manifest
 from small_models import small_config
 
 GREEDY = SearchConfig(beam_size=1, max_length_offset=4)

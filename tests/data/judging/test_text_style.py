@@ -22,9 +22,9 @@ from clearhead.data.judging.text_style import (
     styles_of_pairs,
 )
 from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.folder.model_folder import open_folder
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer import NormalForm, WordTokenizer
-from clearhead.folder.model_folder import open_folder
 from model_folders import change_tree, folder_with
 
 PLAIN = ["Two dogs, one cat.", "She sees Mr. Smith.", "It's a dog's life, isn't it?"]

@@ -84,9 +84,7 @@ def test_a_missing_or_further_feature_is_rejected_by_name_and_line(
     assert all(f"features {name}" in caught.value.what for name in named)
     assert caught.value.where == f"{path}:2"
     with pytest.raises(DataError) as caught:
-        prepared(
-            table_run(tmp_path, validation=[write_table(Path(path), columns, 3, 2)]), NOWHERE
-        )
+        prepared(table_run(tmp_path, validation=[write_table(Path(path), columns, 3, 2)]), NOWHERE)
     assert all(f"features {name}" in caught.value.what for name in named)
     assert caught.value.where == f"{path}:2"
 

@@ -143,10 +143,7 @@ def test_an_exported_text_classifier_gives_the_same(tmp_path: Path, kind: str) -
     code, out, err = (export_alone if kind == "pieces" else export)(folder)
     assert (code, out) == (0, f"{folder / 'onnx'}\n"), err
     assert len(err.splitlines()) == 1, err
-    assert (
-        "differ by"
-        in read_export(folder / "onnx", "onnx", open_folder(folder))["comparison"][0]
-    )
+    assert "differ by" in read_export(folder / "onnx", "onnx", open_folder(folder))["comparison"][0]
     assert_equal_to_the_model(folder, TEXTS)
 
 
