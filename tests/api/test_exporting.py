@@ -107,13 +107,13 @@ def test_a_model_that_cannot_be_exported_is_reported_by_its_setting(tmp_path: Pa
     ("place", "error", "todo"),
     [
         ("os.fsync", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), DISK_ERRORS[errno.ENOSPC]),
-        ("clearhead.api.exporting.export_ctranslate2", KeyboardInterrupt(), "clearhead export"),
+        ("clearhead.api.exporting.export", KeyboardInterrupt(), "clearhead export"),
     ],
 )
 def test_a_full_disk_or_ctrl_c_is_reported_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, error: BaseException, todo: str
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise error
 
     folder = random_folder(tmp_path)

@@ -359,10 +359,9 @@ def test_with_an_export_the_command_translates_without_torch(
         "api.loading",
         "decoding.engine",
         "device",
-        "formats.ctranslate2.engine",
-        "formats.ctranslate2.export",
+        "decoding.ctranslate2_engine",
         "api.exporting",
-        "formats.onnx.export",
+        "formats.registry",
     ],
 )
 def test_importing_what_chooses_an_engine_loads_neither_torch_nor_ctranslate2(module: str) -> None:

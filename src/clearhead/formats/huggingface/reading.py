@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clearhead import __version__
 from clearhead.data.labels import Labels
 from clearhead.errors import ModelFolderError
 from clearhead.folder.files import json_bytes, move_into_place, unwritable
@@ -40,6 +39,7 @@ from clearhead.formats.huggingface.sources import (
 )
 from clearhead.formats.huggingface.weights import MARIAN
 from clearhead.settings import RunConfig
+from clearhead.version import __version__
 
 
 def import_model(source: str | Path, folder: str | Path) -> Path:
