@@ -226,7 +226,7 @@ class TrainingConfig(Section):
     )
     compile: bool = setting(
         False,
-        "compile the layers for the GPU; a step then takes about a fifth less time",
+        "compile the layers for the GPU; a step then takes about a seventh less time",
         details="The first steps and the first validation take about half a minute longer. PyTorch "
         'needs Triton and a C compiler for this. Ignored on a CPU, and with `parallel = "fsdp"`.',
     )
