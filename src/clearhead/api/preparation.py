@@ -118,8 +118,12 @@ def _prepare_translation(run: Run) -> Prepared:
     tokenizers, rows = _tokenizers(run, parts)
     encoding = EncodingProgress(run.note)
     data = prepare_pairs(
-        *(config, parts, tokenizers, run.corpus),
-        *(encoding.update, run.note),
+        config,
+        parts,
+        tokenizers,
+        run.corpus,
+        progress=encoding.update,
+        note=run.note,
         checks=run.ranks.is_first,
     )
     encoding.end()

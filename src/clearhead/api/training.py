@@ -120,8 +120,14 @@ def _train(run: Run, resumable: bool) -> RunEnded:
     facts = provenance(config.seed, device, training.precision, hashes, reports, ranks.count)
     keeper = Keeper(folder, training.average_last, facts, resumable, ranks)
     trainer = Trainer(
-        *(prepared.task, model, training, config.seed, config.model.d_model),
-        *(keeper, run.observers, ranks),
+        prepared.task,
+        model,
+        training,
+        config.seed,
+        config.model.d_model,
+        keeper,
+        run.observers,
+        ranks,
     )
     if not ranks.is_first:
         return trainer.run()

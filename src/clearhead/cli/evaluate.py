@@ -221,8 +221,10 @@ def _of_classifiers(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
 
     systems = {
         name: ClassifierSystem(
-            *(model.config, labels[name]),
-            *(partial(_probabilities, args, name), partial(linear_baseline, name)),
+            model.config,
+            labels[name],
+            classify=partial(_probabilities, args, name),
+            linear_baseline=partial(linear_baseline, name),
         )
         for name, model in models.items()
     }

@@ -173,7 +173,8 @@ def add_search(parser: ArgumentParser) -> None:
         meaning = each.declaration.meaning.replace("`", "")
         only_sampling = "sampling" in each.declaration.only_with
         add_option(
-            *(group, option(each.path)),
+            group,
+            option(each.path),
             fits="translators",
             type=each.annotation,
             metavar="N" if each.annotation is int else "X",

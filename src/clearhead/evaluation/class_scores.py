@@ -209,13 +209,19 @@ def score_classes(
     of_macro, of_micro = _intervals(truth[rows], predicted[rows], counts)
     confusion = truth.T.astype(np.int64) @ predicted
     return ClassScores(
-        len(truth),
-        *(accuracy, macro, micro),
-        *(of_accuracy, of_macro, of_micro if multi_label else of_accuracy),
-        calibration.negative_log_likelihood(probabilities, truth, multi_label),
-        calibration.expected_calibration_error(probabilities, truth, multi_label),
-        _per_class(truth, predicted, names),
-        None if multi_label else tuple(map(tuple, confusion.tolist())),
+        examples=len(truth),
+        accuracy=accuracy,
+        macro_f1=macro,
+        micro_f1=micro,
+        accuracy_interval=of_accuracy,
+        macro_f1_interval=of_macro,
+        micro_f1_interval=of_micro if multi_label else of_accuracy,
+        negative_log_likelihood=calibration.negative_log_likelihood(
+            probabilities, truth, multi_label
+        ),
+        calibration_error=calibration.expected_calibration_error(probabilities, truth, multi_label),
+        per_class=_per_class(truth, predicted, names),
+        confusion=None if multi_label else tuple(map(tuple, confusion.tolist())),
     )
 
 

@@ -37,6 +37,7 @@ from clearhead.folder.files import (
     make_folder,
     parse_object,
     read_file,
+    read_json,
     remove,
     unwritable,
 )
@@ -67,6 +68,9 @@ PREPARED = tuple(
     for ending in ("json", "model")
 )
 """Files of a model that are written before training: vocabularies, labels, scale, text style."""
+
+LARGEST_REST = 2**29
+"""The size in bytes of all of these files together: four times that of one."""
 
 CHECKPOINTS = "training/checkpoints"
 """Path of the checkpoints in a model folder."""
@@ -186,7 +190,7 @@ def open_folder(path: str | Path, *, trained: bool = True) -> ModelFolder:
         try:
             names = [CONFIG, *PREPARED]
             present = [name for name in names if name in entries or (path / name).exists()]
-            content = {name: _read(path, name, entries) for name in present}
+            content = _read_all(path, present, entries)
             break
         except ModelFolderError:
             before, entries = entries, read_entries(path)
@@ -211,6 +215,17 @@ def read_entries(path: Path) -> Entries:
     except ModelFolderError as error:
         todo = f"copy the folder again; or, if it is your own, remove {MANIFEST}"
         raise ModelFolderError(error.what, where=error.where, why=error.why, todo=todo) from None
+
+
+def _read_all(path: Path, names: Iterable[str], entries: Entries) -> dict[str, bytes]:
+    """The content of the small files; a ModelFolderError if they are not small together."""
+    content = dict[str, bytes]()
+    for name in names:
+        content[name] = _read(path, name, entries)
+        if sum(map(len, content.values())) > LARGEST_REST:
+            what = f"the files besides the weights have more than {LARGEST_REST:,} bytes"
+            raise ModelFolderError(what, where=path, todo=COPY_AGAIN)
+    return content
 
 
 def _read(path: Path, name: str, entries: Entries) -> bytes:
@@ -351,7 +366,7 @@ def replace_files(
 def is_imported(path: Path) -> bool:
     """Whether a model folder has a model that `clearhead import` wrote and no run has trained."""
     try:
-        return IMPORTED_FROM in open_folder(path, trained=False).tree(PROVENANCE)
+        return IMPORTED_FROM in read_json(path / PROVENANCE)
     except ModelFolderError:  # missing or damaged
         return False
 

@@ -121,8 +121,10 @@ class TranslationTask:
         source, inputs, outputs, real = (
             part.to(device, non_blocking=True)
             for part in (
-                *(batch.source.repeat(passes, 1), batch.target_input.repeat(passes, 1)),
-                *(outputs[real], real),
+                batch.source.repeat(passes, 1),
+                batch.target_input.repeat(passes, 1),
+                outputs[real],
+                real,
             )
         )
         if model.training and training.word_dropout > 0:

@@ -110,12 +110,11 @@ def _read(folder: ModelFolder, name: str) -> Tokenizer:
             return WordTokenizer(words, form=NormalForm.from_tree(tree), split_punctuation=split)
         if kind == "pretrained" and library == "tokenizers":
             return JsonTokenizer.from_tree(tree)
-        model = folder.read(f"{name}.model")
         if kind == "pretrained" and library == "marian":
-            return MarianTokenizer.from_tree(tree, model)
+            return MarianTokenizer.from_tree(tree, folder.read(f"{name}.model"))
         if kind not in ("bpe", "unigram"):
             raise ValueError(f"kind {kind!r}")
-        form, sampling = NormalForm.from_tree(tree), float(tree["sampling"])
-        return SentencePieceTokenizer(model, kind=kind, form=form, sampling=sampling)
+        model, form = folder.read(f"{name}.model"), NormalForm.from_tree(tree)
+        return SentencePieceTokenizer(model, kind=kind, form=form, sampling=float(tree["sampling"]))
 
     return folder.built(name, "the tokenizer", build)

@@ -366,7 +366,10 @@ def compare_import(
     longest = theirs.config.max_position_embeddings
     inputs, outputs = (tokenizer.encode_batch(SENTENCES) for tokenizer in tokenizers)
     _compare_logits(
-        *(comparison, model.double(), theirs.double(), tokenizers),
+        comparison,
+        model.double(),
+        theirs.double(),
+        tokenizers,
         [ids[:longest] for ids in inputs],
         [[BOS, *ids][:longest] for ids in outputs],
     )
