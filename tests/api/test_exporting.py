@@ -15,10 +15,10 @@ import torch
 
 from clearhead import api
 from clearhead.api.exporting import exports_after_training
-from clearhead.api.loading import AutoEngine
 from clearhead.api.text_classifier import TextClassifier
 from clearhead.api.training import train
 from clearhead.cli import export
+from clearhead.decoding.ctranslate2_engine import AutoEngine
 from clearhead.errors import DISK_ERRORS, ExportError
 from clearhead.folder.exports import DESCRIPTION
 from clearhead.formats.registry import FORMATS

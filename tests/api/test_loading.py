@@ -11,7 +11,7 @@ import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,8 +20,8 @@ import torch
 import clearhead
 from clearhead import api
 from clearhead.api.exporting import export_model
-from clearhead.api.loading import AutoEngine, LoadOptions
-from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
+from clearhead.api.loading import LoadOptions
+from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import MODEL, NAME
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError, ExportError, ModelFolderError
@@ -219,7 +219,7 @@ def test_options_are_a_value_and_single_ones_replace_its_own(folder: Path) -> No
     found = api.load_translator(folder, options, ablate="", engine="torch").engine
     assert isinstance(found, TorchEngine)
     with pytest.raises(TypeError):
-        api.load(folder, treads=2)
+        api.load(folder, **cast(Any, {"treads": 2}))
 
 
 @pytest.mark.parametrize(

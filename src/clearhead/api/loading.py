@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
-from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
+from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import NAME, installed, read_ctranslate2
-from clearhead.decoding.engine import Hypothesis
 from clearhead.device import check_device, imported, set_up_torch, threads_of_process
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
 from clearhead.folder.model_folder import ModelFolder, open_folder, read_temperature
 from clearhead.inspect.heads import listed
-from clearhead.settings import SearchConfig
 from clearhead.settings.training import MOST_THREADS
 from clearhead.tokenizer import read_tokenizers
 
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from clearhead.decoding.torch_engine import TorchEngine
-    from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+    from clearhead.model.transformer import EncoderClassifier
     from clearhead.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound="nn.Module")
@@ -102,8 +99,20 @@ class LoadOptions:
         return f"without {', '.join(self.ablate)} ({self.ablate_by} instead)" if self.ablate else ""
 
 
+class Choices(TypedDict, total=False):
+    """The options of `LoadOptions`, as keywords."""
+
+    device: str
+    threads: int
+    engine: str
+    compute_type: str
+    scores: bool
+    ablate: str | Iterable[str]
+    ablate_by: str
+
+
 def load(
-    folder: str | Path, options: LoadOptions | None = None, **choices: Any
+    folder: str | Path, options: LoadOptions | None = None, **choices: Unpack[Choices]
 ) -> Translator | Classifier:
     """Load the translator or classifier of a model folder; needs no data and no network.
 
@@ -141,7 +150,7 @@ def load(
 
 
 def load_translator(
-    folder: str | Path, options: LoadOptions | None = None, **choices: Any
+    folder: str | Path, options: LoadOptions | None = None, **choices: Unpack[Choices]
 ) -> Translator:
     """Same as `load`, for a translator.
 
@@ -153,7 +162,7 @@ def load_translator(
 
 
 def load_classifier(
-    folder: str | Path, options: LoadOptions | None = None, **choices: Any
+    folder: str | Path, options: LoadOptions | None = None, **choices: Unpack[Choices]
 ) -> Classifier:
     """Same as `load`, for a classifier.
 
@@ -296,14 +305,11 @@ def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
     from clearhead.model.build import build_classifier
 
     if found.is_checkpoint:
-        temperature = 1.0
         warn(
             f"{found.weights_path} is a checkpoint, for which no temperature was fitted: its "
             "probabilities are not calibrated"
         )
-    else:
-        temperature = read_temperature(found)
-    config = found.config
+    config, temperature = found.config, read_temperature(found)
     inputs, labels = read_inputs(found), Labels.of(found)
 
     def make_model() -> EncoderClassifier:
@@ -314,45 +320,3 @@ def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
 
     engine = ClassifierEngine(_ablated(with_weights(make_model, found, device), found, options))
     return Classifier(found, inputs, labels, engine, temperature, options.ablated)
-
-
-class AutoEngine:
-    """Runs CTranslate2 for every search that it supports, and PyTorch for the others.
-
-    Which of the two runs a call depends only on the arguments of that call. The PyTorch engine of
-    the same model is made when it is needed first.
-    """
-
-    def __init__(self, exported: CTranslate2Engine, make_torch: Callable[[], TorchEngine]) -> None:
-        self.exported = exported
-        self._make_torch = make_torch
-
-    @cached_property
-    def torch(self) -> TorchEngine:
-        """The PyTorch engine."""
-        return self._make_torch()
-
-    @property
-    def model(self) -> EncoderDecoder:
-        """The PyTorch model."""
-        return self.torch.model
-
-    @property
-    def longest_source(self) -> int | None:
-        """The most tokens of a source, with either engine."""
-        return self.exported.longest_source
-
-    def translate(
-        self,
-        sources: Sequence[Sequence[int]],
-        search: SearchConfig,
-        *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        **options: Any,
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, in the order of the sources; see `Engine`."""
-        longest_prefix = max(map(len, prefixes or ()), default=0)
-        longest_source = max(map(len, sources), default=0)
-        lacks = self.exported.unsupported(search, longest_prefix, longest_source)
-        engine = self.torch if lacks else self.exported
-        return engine.translate(sources, search, prefixes=prefixes, **options)

@@ -24,7 +24,7 @@ from clearhead.cli.failures import print_message
 from clearhead.cli.options import add_shared
 
 FORMATS = ("ctranslate2", "onnx", "huggingface")
-"""Those of `clearhead.api.exporting`, which would have to be loaded for the help."""
+"""Those of `clearhead.formats.registry`, which would have to be loaded for the help."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

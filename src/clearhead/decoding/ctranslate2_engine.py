@@ -1,11 +1,12 @@
-"""Runs an exported model with CTranslate2. Imports no torch."""
+"""Runs an exported model with CTranslate2, and with PyTorch what that lacks. Imports no torch."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clearhead.decoding.ctranslate2_library import (
     ExportedModel,
@@ -31,6 +32,9 @@ from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
 if TYPE_CHECKING:
     import ctranslate2
+
+    from clearhead.decoding.torch_engine import TorchEngine
+    from clearhead.model.transformer import EncoderDecoder
 
 SCORED_LOGITS = 2**24
 """Maximum number of logits of a batch when outputs are scored: 64 MB."""
@@ -309,3 +313,45 @@ def _hypothesis(
 ) -> Hypothesis:
     penalty = length_penalty(len(tokens) + finished, search.length_penalty)
     return Hypothesis(tokens, score, (), score / penalty, finished)
+
+
+class AutoEngine:
+    """Runs CTranslate2 for every search that it supports, and PyTorch for the others.
+
+    Which of the two runs a call depends only on the arguments of that call. The PyTorch engine of
+    the same model is made when it is needed first.
+    """
+
+    def __init__(self, exported: CTranslate2Engine, make_torch: Callable[[], TorchEngine]) -> None:
+        self.exported = exported
+        self._make_torch = make_torch
+
+    @cached_property
+    def torch(self) -> TorchEngine:
+        """The PyTorch engine."""
+        return self._make_torch()
+
+    @property
+    def model(self) -> EncoderDecoder:
+        """The PyTorch model."""
+        return self.torch.model
+
+    @property
+    def longest_source(self) -> int | None:
+        """The most tokens of a source, with either engine."""
+        return self.exported.longest_source
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        search: SearchConfig,
+        *,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        **options: Any,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, in the order of the sources; see `Engine`."""
+        longest_prefix = max(map(len, prefixes or ()), default=0)
+        longest_source = max(map(len, sources), default=0)
+        lacks = self.exported.unsupported(search, longest_prefix, longest_source)
+        engine = self.torch if lacks else self.exported
+        return engine.translate(sources, search, prefixes=prefixes, **options)

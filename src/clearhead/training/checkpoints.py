@@ -308,8 +308,8 @@ class Keeper:
             return
         entries = read_entries(self.folder)
         try:
-            read_tensors(path, entries.get(WEIGHTS))
-            for name in entries.keys() & {SCORES, PROVENANCE}:
+            read_facts(path)
+            for name in entries.keys() & {WEIGHTS, SCORES, PROVENANCE}:
                 check(self.folder / name, entries[name])
         except UnreadableError as error:
             todo = "put an empty file in its place: the next validation writes it"
