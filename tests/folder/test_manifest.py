@@ -147,7 +147,7 @@ def test_a_file_that_is_removed_is_not_listed(tmp_path: Path) -> None:
 
 
 ENTRY = {"size": 1, "sha256": "0" * 64}
-NOT_BELOW = ("../a", "/a", "a/../b", "a//b", ".a", "a/.b", "")
+NOT_BELOW = ("../a", "/a", "a/../b", "a//b", ".a", "a/.b", "", "a\0b", "\ud800", "a\n")
 
 
 @pytest.mark.parametrize(

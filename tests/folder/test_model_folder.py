@@ -16,7 +16,7 @@ from clearhead import api
 from clearhead.api.start import starting_point
 from clearhead.errors import ModelFolderError
 from clearhead.folder.files import json_bytes, read_file, write_json
-from clearhead.folder.manifest import MANIFEST, entry_of, sealed, unsealed
+from clearhead.folder.manifest import MANIFEST, entry_of, replace_together, sealed, unsealed
 from clearhead.folder.model_folder import (
     WEIGHTS,
     open_folder,
@@ -328,3 +328,21 @@ def test_a_folder_without_weights_says_how_to_go_on(tmp_path: Path) -> None:
     assert caught.value.where == str(folder)
     assert "clearhead train" in str(caught.value.todo)
     assert open_folder(folder, trained=False).config
+
+
+def test_what_is_no_model_folder_is_named_as_such(tmp_path: Path) -> None:
+    """Also beside the manifest of another program, or of what `study` has found."""
+    page, findings = tmp_path / "page", tmp_path / "inspection"
+    page.mkdir()
+    (page / "manifest.json").write_text('{"name": "a web page"}')
+    findings.mkdir()
+    replace_together(
+        findings,
+        {"study.json": lambda path: path.write_bytes(b"{}")},
+        "manifest.json",
+        lambda new: {"files": {name: entry._asdict() for name, entry in new.items()}},
+    )
+    for folder in (page, findings):
+        with pytest.raises(ModelFolderError) as caught:
+            open_folder(folder)
+        assert caught.value.where == str(folder)

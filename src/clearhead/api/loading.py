@@ -13,7 +13,13 @@ from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import NAME, installed, read_ctranslate2
 from clearhead.device import check_device, imported, set_up_torch, threads_of_process
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
-from clearhead.folder.model_folder import ModelFolder, open_folder, read_temperature
+from clearhead.folder.model_folder import (
+    WEIGHTS,
+    ModelFolder,
+    open_folder,
+    read_entries,
+    read_temperature,
+)
 from clearhead.inspect.heads import listed
 from clearhead.settings.training import MOST_THREADS
 from clearhead.tokenizer import read_tokenizers
@@ -211,6 +217,8 @@ def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
         return with_torch()
     # PyTorch may be needed when a run has replaced the weights.
     kept = found if found.is_checkpoint else found.kept_open()
+    if read_entries(found.path).get(WEIGHTS) != found.entries.get(WEIGHTS):
+        raise ModelFolderError("a run has replaced the weights meanwhile", where=found.path)
     try:
         exported = _ctranslate2_engine(kept, options)
     except ExportError as error:

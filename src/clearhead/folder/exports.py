@@ -29,6 +29,7 @@ from clearhead.folder.manifest import (
     Entries,
     Entry,
     check,
+    entries_in,
     is_leftover,
     read_manifest,
     replace_together,
@@ -115,17 +116,13 @@ def _previous_files(output: Path) -> set[str]:
     if not output.exists() or (output.is_dir() and all(map(is_leftover, output.iterdir()))):
         return set()
     try:
-        files = read_json(output / DESCRIPTION).get("files")
-    except ModelFolderError:
-        files = None
-    if not isinstance(files, dict):
+        return {DESCRIPTION, *entries_in(read_json(output / DESCRIPTION))}
+    except (ModelFolderError, ValueError):
         raise ExportError(
             "there is something else where the export should be; nothing was changed",
             where=output,
             todo="remove it, or name another folder: --output FOLDER",
-        )
-    # Only names of files in this folder: "../x" is not one.
-    return {DESCRIPTION, *(name for name in files if Path(name).name == name)}
+        ) from None
 
 
 def _refuse_other_files(built: Sequence[Path], output: Path, previous: set[str]) -> None:

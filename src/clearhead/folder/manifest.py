@@ -93,7 +93,7 @@ def entries_in(tree: Mapping[str, Any]) -> dict[str, Entry]:
         raise ValueError("it has no files")
     for name, facts in files.items():
         # A path such as ../x or /x would lead out of the folder.
-        if not all(part and not part.startswith(".") for part in name.split("/")):
+        if not re.fullmatch(r"(?!\.)[\w.-]+(/(?!\.)[\w.-]+)*", name):
             raise ValueError(f"{name!r} is not the path of a file in this folder")
         size, digest = (
             facts.get(key) if isinstance(facts, dict) else None for key in Entry._fields
@@ -179,6 +179,12 @@ def settle(folder: Path, entries: Entries) -> None:
         sync(each)
 
 
+def place_of(folder: Path, name: str, entry: Entry) -> Path:
+    """Where a file is: in its place, or beside it if it was not renamed yet."""
+    aside = _aside(folder, name, entry)
+    return aside if aside.exists() else folder / name
+
+
 def _aside(folder: Path, name: str, entry: Entry) -> Path:
     path = folder / name
     return path.with_name(f".{path.name}.{entry.sha256[:16]}")
@@ -219,9 +225,14 @@ def check(path: Path, entry: Entry) -> None:
         what = "the file cannot be read"
         raise UnreadableError(what, where=path, why=reason(error), todo=READABLE) from None
     if not same:
-        raise ModelFolderError(
-            "the file is damaged, or was changed",
-            where=path,
-            why="its size or SHA-256 hash is not the one in the manifest of its folder",
-            todo=f"{COPY_AGAIN}; if you changed the file on purpose, remove {MANIFEST}",
-        )
+        raise differs(path)
+
+
+def differs(path: Path) -> ModelFolderError:
+    """The error of a file that is not the one of its entry."""
+    return ModelFolderError(
+        "the file is damaged, or was changed",
+        where=path,
+        why="its size or SHA-256 hash is not the one in the manifest of its folder",
+        todo=f"{COPY_AGAIN}; if you changed the file on purpose, remove {MANIFEST}",
+    )

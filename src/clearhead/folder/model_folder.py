@@ -45,8 +45,9 @@ from clearhead.folder.manifest import (
     MANIFEST,
     Entries,
     Entry,
-    check,
+    differs,
     entry_of,
+    place_of,
     read_manifest,
     replace_together,
 )
@@ -157,8 +158,12 @@ class ModelFolder:
 
     def weights(self) -> dict[str, Tensor]:
         """The weights by the names of the parameters."""
-        tensors, _ = read_tensors(self.weights_path, self.weights_entry)
-        return tensors
+        kept = self.kept_open()  # so that the file that is compared is the one that is read
+        try:
+            return read_tensors(kept.weights_path, self.weights_entry)[0]
+        except ModelFolderError as error:
+            error.where = str(self.weights_path)
+            raise
 
     def kept_open(self) -> ModelFolder:
         """The same model; its weights stay readable after other weights have replaced them."""
@@ -185,7 +190,7 @@ def open_folder(path: str | Path, *, trained: bool = True) -> ModelFolder:
     """
     named, path = Path(os.path.expanduser(path)), folder_of(path)
     _check_is_folder(path)
-    entries = read_entries(path)
+    entries = _entries_of_model(path)
     while True:
         try:
             names = [CONFIG, *PREPARED]
@@ -217,6 +222,25 @@ def read_entries(path: Path) -> Entries:
         raise ModelFolderError(error.what, where=error.where, why=error.why, todo=todo) from None
 
 
+def _entries_of_model(path: Path) -> Entries:
+    """The entries of a folder, which is a model folder: it has a `config.json`."""
+    try:
+        entries = read_entries(path)
+    except ModelFolderError:
+        if (path / CONFIG).exists():
+            raise
+        entries = {}  # the manifest is that of another program
+    # Without access to the folder, nothing is known about its files.
+    known = CONFIG in entries or (path / CONFIG).exists()
+    if os.access(path, os.X_OK) and not known:
+        raise ModelFolderError(
+            f"this is not a model folder: it has no {CONFIG}",
+            where=path,
+            todo=f"name another folder, such as runs/my-model, or {TRAIN_ONE}",
+        )
+    return entries
+
+
 def _read_all(path: Path, names: Iterable[str], entries: Entries) -> dict[str, bytes]:
     """The content of the small files; a ModelFolderError if they are not small together."""
     content = dict[str, bytes]()
@@ -230,9 +254,10 @@ def _read_all(path: Path, names: Iterable[str], entries: Entries) -> dict[str, b
 
 def _read(path: Path, name: str, entries: Entries) -> bytes:
     """The content of a file, which must be that of its entry, if it has one."""
-    content, entry = read_file(path / name), entries.get(name)
+    entry = entries.get(name)
+    content = read_file(path / name if entry is None else place_of(path, name, entry))
     if entry is not None and Entry.of(content) != entry:
-        check(path / name, entry)  # raises
+        raise differs(path / name)
     return content
 
 
@@ -250,13 +275,6 @@ def _check_is_folder(path: Path) -> None:
         else:
             what, todo = "there is no such model folder", f"check the path, or {TRAIN_ONE}"
         raise ModelFolderError(what, where=path, todo=todo)
-    # Without access to the folder, nothing is known about its files.
-    if os.access(path, os.X_OK) and not (path / CONFIG).exists() and not (path / MANIFEST).exists():
-        raise ModelFolderError(
-            f"this is not a model folder: it has no {CONFIG}",
-            where=path,
-            todo=f"name another folder, such as runs/my-model, or {TRAIN_ONE}",
-        )
 
 
 def _config_in(tree: dict[str, Any], path: Path) -> RunConfig:

@@ -10,7 +10,9 @@ Each has the hash of the weights that it was found with. Imports no torch.
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ from clearhead.folder.files import (
     Write,
     json_bytes,
     make_folder,
+    open_to_append,
     read_json,
     refuse_links,
     unwritable,
@@ -70,7 +73,13 @@ def write_means(found: ModelFolder, means: Mapping[str, Tensor]) -> None:
 
 
 def _entries(folder: Path) -> Entries:
-    return read_manifest(folder)[1] if (folder / MANIFEST).is_file() else {}
+    if not (folder / MANIFEST).is_file():
+        return {}
+    try:
+        return read_manifest(folder)[1]
+    except ModelFolderError as error:
+        todo = f"remove {folder}, and repeat clearhead study or align"
+        raise ModelFolderError(error.what, where=error.where, why=error.why, todo=todo) from None
 
 
 def _checked(found: ModelFolder, name: str) -> Path | None:
@@ -90,12 +99,16 @@ def _write(found: ModelFolder, name: str, write: Write) -> Path:
     folder = found.path / FOLDER
 
     def tree(new: Entries) -> dict[str, Any]:
-        entries = {**_entries(folder), **new}
+        entries = dict(new)
+        with suppress(ModelFolderError):  # a damaged manifest is replaced
+            entries = {**_entries(folder), **new}
         return {"files": {name: entries[name]._asdict() for name in sorted(entries)}}
 
     try:
         make_folder(folder)
-        replace_together(folder, {name: write}, MANIFEST, tree, DataError)
+        with open_to_append(folder / ".lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # study and align may write at the same time
+            replace_together(folder, {name: write}, MANIFEST, tree, DataError)
     except OSError as error:
         raise unwritable(folder, error, DataError) from None
     return folder / name

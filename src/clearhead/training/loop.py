@@ -664,6 +664,7 @@ class Trainer:
             self._judge(model, self.task.evaluate(model), "average")
             del model  # which may be a copy
             self.keeper.restore_current(self.model)
+            self.ranks.wait()  # the next state replaces the one that the others read
         if state.best_score is None:
             raise TrainingError(
                 f"no validation had a finite {self.task.measure}: there is no model to keep",
