@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import ctranslate2
 
     from clearhead.decoding.torch_engine import TorchEngine
-    from clearhead.model.transformer import EncoderDecoder
 
 SCORED_LOGITS = 2**24
 """Maximum number of logits of a batch when outputs are scored: 64 MB."""
@@ -332,7 +331,7 @@ class AutoEngine:
         return self._make_torch()
 
     @property
-    def model(self) -> EncoderDecoder:
+    def model(self) -> Any:
         """The PyTorch model."""
         return self.torch.model
 

@@ -26,10 +26,10 @@ from typing import Any
 from clearhead.errors import ExportError, ModelFolderError, is_of_system
 from clearhead.folder.files import LARGEST_FILE, make_folder, read_json, refuse_links, unwritable
 from clearhead.folder.manifest import (
+    NAME,
     Entries,
     Entry,
     check,
-    entries_in,
     is_leftover,
     read_manifest,
     replace_together,
@@ -116,13 +116,16 @@ def _previous_files(output: Path) -> set[str]:
     if not output.exists() or (output.is_dir() and all(map(is_leftover, output.iterdir()))):
         return set()
     try:
-        return {DESCRIPTION, *entries_in(read_json(output / DESCRIPTION))}
-    except (ModelFolderError, ValueError):
+        files = read_json(output / DESCRIPTION).get("files")
+    except ModelFolderError:
+        files = None
+    if not isinstance(files, dict):
         raise ExportError(
             "there is something else where the export should be; nothing was changed",
             where=output,
             todo="remove it, or name another folder: --output FOLDER",
-        ) from None
+        )
+    return {DESCRIPTION, *filter(NAME.fullmatch, files)}
 
 
 def _refuse_other_files(built: Sequence[Path], output: Path, previous: set[str]) -> None:

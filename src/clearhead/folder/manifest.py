@@ -37,6 +37,9 @@ from clearhead.folder.files import (
 MANIFEST = "manifest.json"
 """The manifest of a model folder, and of what `clearhead study` has found."""
 
+NAME = re.compile(r"(?!\.)[\w.-]+")
+"""The name of a file or folder in a manifest."""
+
 ASIDE = re.compile(r"\.(.+)\.[0-9a-f]{16}")
 """The name of a new file that is not yet in its place."""
 
@@ -93,7 +96,7 @@ def entries_in(tree: Mapping[str, Any]) -> dict[str, Entry]:
         raise ValueError("it has no files")
     for name, facts in files.items():
         # A path such as ../x or /x would lead out of the folder.
-        if not re.fullmatch(r"(?!\.)[\w.-]+(/(?!\.)[\w.-]+)*", name):
+        if not all(map(NAME.fullmatch, name.split("/"))):
             raise ValueError(f"{name!r} is not the path of a file in this folder")
         size, digest = (
             facts.get(key) if isinstance(facts, dict) else None for key in Entry._fields
