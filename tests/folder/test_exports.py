@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ from exported_models import random_folder
 from model_folders import change_tree, without_manifest, write_models
 
 
-def build(folder: Path) -> Mapping[str, Any]:
+def build(folder: Path) -> list[str]:
     (folder / "model.bin").write_text("weights")
-    return {"quality": 3}
+    return ["the same"]
 
 
 @pytest.fixture
@@ -31,17 +31,17 @@ def translator(tmp_path: Path) -> ModelFolder:
     return open_folder(random_folder(tmp_path / "model"))
 
 
-def test_the_description_has_the_format_the_files_and_what_the_format_adds(
+def test_the_description_has_the_format_the_files_and_the_comparison(
     translator: ModelFolder, tmp_path: Path
 ) -> None:
-    written = write_export(translator, "other", tmp_path / "out", build)
+    sentences = write_export(translator, "other", tmp_path / "out", build)
     tree = json.loads((tmp_path / "out" / DESCRIPTION).read_text())
-    assert tree == written
+    assert tree["comparison"] == sentences == ["the same"]
     del tree["sha256"]
     assert tree == read_export(tmp_path / "out", "other", translator)
     assert (tree["format"], tree["version"]) == ("other", exports.VERSION)
     entry = {"size": 7, "sha256": hashlib.sha256(b"weights").hexdigest()}
-    assert (tree["files"], tree["quality"]) == ({"model.bin": entry}, 3)
+    assert tree["files"] == {"model.bin": entry}
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -53,7 +53,7 @@ def test_an_export_that_fails_leaves_the_previous_one(
     if not is_new:
         write_export(translator, "other", output, build)
 
-    def fail(folder: Path) -> Mapping[str, Any]:
+    def fail(folder: Path) -> list[str]:
         (folder / "model.bin").write_text("other weights")
         if fails == "safetensors":
             save_file({}, folder / "missing" / "weights.safetensors")

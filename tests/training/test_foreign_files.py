@@ -231,9 +231,9 @@ def test_no_export_is_written_into_a_folder_with_links(
     link.symlink_to(target)
     found = open_folder(run.folder)  # reading follows links
 
-    def build(folder: Path) -> dict[str, str]:
+    def build(folder: Path) -> list[str]:
         (folder / "photo.jpg").write_text("model")
-        return {}
+        return []
 
     for output in (found.path / "other", Path(os.path.relpath(found.path / "below" / ".." / "x"))):
         with pytest.raises(ExportError) as caught:

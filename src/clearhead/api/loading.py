@@ -218,7 +218,8 @@ def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
     # PyTorch may be needed when a run has replaced the weights.
     kept = found if found.is_checkpoint else found.kept_open()
     if read_entries(found.path).get(WEIGHTS) != found.entries.get(WEIGHTS):
-        raise ModelFolderError("a run has replaced the weights meanwhile", where=found.path)
+        what = "a run has replaced the weights meanwhile"
+        raise ModelFolderError(what, where=found.path, todo="load the model again")
     try:
         exported = _ctranslate2_engine(kept, options)
     except ExportError as error:

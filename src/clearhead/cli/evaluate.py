@@ -93,28 +93,32 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="predictions, worst errors first: a .csv, .tsv or .jsonl file",
     )
     add_option(
-        *(parser, "--figures"),
+        parser,
+        "--figures",
         fits="classifiers",
         metavar="FOLDER",
         help="classifiers: folder for pictures of the confusion matrices",
     )
     for kind, fits in (("text", "classifiers of texts"), ("label", "classifiers")):
         add_option(
-            *(parser, f"--{kind}-column"),
+            parser,
+            f"--{kind}-column",
             fits=fits,
             metavar="COLUMN",
             type=column,
             help=f"{fits}: name or position of the {kind} column (default: as in training)",
         )
     add_option(
-        *(parser, "--tokenize"),
+        parser,
+        "--tokenize",
         fits="translators",
         choices=("13a", "none", "intl", "char", "zh"),
         help="translators: tokenizer of BLEU; none if the text is tokenised already (default: the "
         "models' configuration)",
     )
     add_option(
-        *(parser, "--lowercase"),
+        parser,
+        "--lowercase",
         fits="translators",
         action=BooleanOptionalAction,
         help="translators: ignore case in scores (default: the models' configuration)",

@@ -54,7 +54,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="task of the model (default: translation)",
     )
     add_option(
-        *(parser, "--input"),
+        parser,
+        "--input",
         fits="classifiers",
         dest="kind",
         choices=("text", "features"),
@@ -62,7 +63,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     for kind, fits in (("text", "classifiers of texts"), ("label", "classifiers")):
         add_option(
-            *(parser, f"--{kind}-column"),
+            parser,
+            f"--{kind}-column",
             fits=fits,
             metavar="COLUMN",
             type=column,
@@ -70,7 +72,8 @@ def add_arguments(parser: ArgumentParser) -> None:
             f"file without a header (default: {kind}, or recognised by the cells)",
         )
     add_option(
-        *(parser, "--multi-label"),
+        parser,
+        "--multi-label",
         fits="classifiers of texts",
         action=BooleanOptionalAction,
         help="classification of texts: whether a text may have several labels, separated by | "

@@ -164,7 +164,8 @@ def add_search(parser: ArgumentParser) -> None:
     """Declare the options of a search: `--sample`, and one for each of `search_settings`."""
     group = parser.add_argument_group("search (defaults: the model's configuration)")
     add_option(
-        *(group, "--sample"),
+        group,
+        "--sample",
         fits="translators",
         action="store_true",
         help="draw outputs at random",

@@ -51,7 +51,7 @@ TOKENS = {
     # The encoder reads the tokens of the source and nothing else.
     **dict.fromkeys(("add_source_bos", "add_source_eos"), False),
 }
-"""What `config.json` of an export says about special tokens."""
+"""The values about special tokens in `config.json` of an export."""
 
 TABLE_POSITIONS = 4096
 """Positions of an export whose model has no limit. By default 1,024 source tokens need 2,068."""

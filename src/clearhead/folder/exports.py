@@ -6,7 +6,7 @@ An export is a folder with the files of another program and `clearhead.json`, it
     origin                  hashes of what the export was made of: weights, settings, …
     files                   size and SHA-256 hash of every file of the export, by name
     sha256                  a hash of the description itself
-    …                       what the format adds, such as the result of the comparison
+    comparison              sentences about the comparison with the model
 
 Imports no torch, like everything that the CTranslate2 engine needs.
 """
@@ -50,13 +50,13 @@ CLASSIFIER_SETTINGS = (
 )
 """Settings besides those of the model that change what a classifier computes."""
 
-Build = Callable[[Path], Mapping[str, Any]]
-"""Writes the files of an export into an empty folder, compares it with the model, and returns what
-the description has besides; raises an ExportError if the export is not equal."""
+Build = Callable[[Path], list[str]]
+"""Writes the files of an export into an empty folder and compares it with the model; returns
+sentences about the comparison, or raises an ExportError if the export is not equal."""
 
 
-def write_export(found: ModelFolder, format: str, output: Path, build: Build) -> dict[str, Any]:
-    """Write an export, and put it in the place of a previous one; returns its description.
+def write_export(found: ModelFolder, format: str, output: Path, build: Build) -> list[str]:
+    """Write an export, and put it in the place of a previous one; returns what `build` returns.
 
     The export is built in a temporary folder. Only if `build` returns it is moved into place. Files
     in the folder that are not of the previous export are kept.
@@ -80,7 +80,7 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         origin = origin_of(found)  # first: if the weights change meanwhile, the export is stale
-        facts = build(unfinished)
+        comparison = build(unfinished)
         built = sorted(unfinished.iterdir())
         _refuse_other_files(built, output, previous)
 
@@ -90,7 +90,7 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
                 "version": VERSION,
                 "origin": origin,
                 "files": {name: entry._asdict() for name, entry in files.items()},
-                **facts,
+                "comparison": comparison,
             }
 
         make_folder(output)
@@ -98,7 +98,7 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
         replace_together(output, writers, DESCRIPTION, description, ExportError)
         for name in previous - {*writers, DESCRIPTION}:
             (output / name).unlink(missing_ok=True)
-        return read_json(output / DESCRIPTION)
+        return comparison
     except Exception as error:
         if not is_of_system(error):
             raise

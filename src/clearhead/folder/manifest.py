@@ -63,15 +63,13 @@ Entries = Mapping[str, Entry]
 """The entries of a manifest by the paths of the files, relative to the folder of the manifest."""
 
 
-def entry_of(path: Path, progress: Callable[[int], object] = lambda count: None) -> Entry:
+def entry_of(path: Path) -> Entry:
     """The entry of a file as it is on disk; raises an OSError if it cannot be read."""
-    # `progress` receives the number of bytes of each block that has been read.
     digest, size = hashlib.sha256(), 0
     with path.open("rb", buffering=0) as file:
         while block := file.read(BLOCK):
             digest.update(block)
             size += len(block)
-            progress(len(block))
     return Entry(size, digest.hexdigest())
 
 

@@ -24,6 +24,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -147,7 +148,7 @@ class ModelFolder:
         name = f"{CHECKPOINTS}/{self.weights_path.name}" if self.is_checkpoint else WEIGHTS
         return self.entries.get(name)
 
-    @property
+    @cached_property
     def weights_sha256(self) -> str:
         """The hash of the file of the weights."""
         try:

@@ -7,6 +7,7 @@ A new format is a module of this package with `check` and `build` (see `Exporter
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
@@ -109,10 +110,8 @@ def export(found: ModelFolder, format: str, output: Path, **options: Any) -> lis
     exporter = _exporter(format)
     exporter.check(found)
 
-    def build(folder: Path) -> dict[str, Any]:
-        return {"comparison": exporter.build(found, folder, **options)}
-
-    return write_export(found, format, output, build)["comparison"]
+    build = partial(exporter.build, found, **options)
+    return write_export(found, format, output, build)
 
 
 def _exporter(format: str) -> Exporter:

@@ -76,7 +76,7 @@ def listed(names: str | Iterable[str]) -> list[str]:
 def checked(
     names: str | Iterable[_Name], known: Collection[_Name], what: str, where: str
 ) -> list[_Name]:
-    """The names, each of which must be known; a ConfigError says what (`a measure`) they name."""
+    """The names of what a ConfigError calls `what` (`a measure`); each must be known."""
     found = cast("list[_Name]", listed(names))
     for name in found:
         if name not in known:

@@ -308,7 +308,7 @@ def _about_features(part: DataPart) -> Iterator[Doubt]:
             "remove it",
             certain=counts,
         )
-    # Tables and .ts files say which values are of one frame.
+    # In tables and .ts files it is clear which values are of one frame.
     are_arrays = all(
         FEATURE_FORMATS.of(file) is None or file.lower().endswith(SUFFIXES) for file in part.files
     )
