@@ -57,7 +57,7 @@ def killing(
     """Raise the error in the call number `after` of these functions of `os`, and in all later ones.
 
     Returns:
-        A function that tells the number of calls.
+        A function that gives the number of calls.
     """
     calls = 0
 

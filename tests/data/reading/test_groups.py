@@ -19,7 +19,7 @@ PERSONS = [f"p{n // 4}" for n in range(40)]
 
 
 def written(folder: Path, form: str) -> str:
-    """A file or folder of 40 examples of ten persons, whose places say which example it is."""
+    """A file or folder of 40 examples of ten persons; the number of an example is in its place."""
     path = folder / (f"a.{form}" if form != "frames" else "frames.csv")
     rows = [(f"text {n}", "ab"[n % 2], person) for n, person in enumerate(PERSONS)]
     match form:
