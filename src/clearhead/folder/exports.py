@@ -161,7 +161,7 @@ def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
             todo=again,
         )
     # A sparse file takes no space, and reading it could take for ever.
-    most = MOST_SIZE * found.weights_path.stat().st_size + LARGEST_FILE
+    most = MOST_SIZE * (found.opened or found.weights_path).stat().st_size + LARGEST_FILE
     try:
         for name, entry in entries.items():
             if entry.size > most:

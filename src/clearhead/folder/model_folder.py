@@ -52,7 +52,7 @@ from clearhead.folder.manifest import (
     read_manifest,
     replace_together,
 )
-from clearhead.folder.tensors import read_tensors
+from clearhead.folder.tensors import Model, load_model, read_tensors
 from clearhead.settings import RunConfig, config_from
 
 if TYPE_CHECKING:
@@ -102,18 +102,28 @@ class ModelFolder:
     Attributes:
         path: its folder.
         config: its configuration.
-        weights_path: the file of its weights: that of the folder, or a checkpoint.
+        weights_name: the path of its weights in the folder: `weights.safetensors`, or a checkpoint.
         entries: what the manifest has about its files; empty without a manifest.
         content: of the small files, as they were when the folder was opened.
-        is_checkpoint: whether the weights are those of a checkpoint instead of the folder's own.
+        opened: another path of the weights, of `kept_open`.
     """
 
     path: Path
     config: RunConfig
-    weights_path: Path
+    weights_name: str
     entries: Entries
     content: Mapping[str, bytes] = field(repr=False)
-    is_checkpoint: bool = False
+    opened: Path | None = None
+
+    @property
+    def weights_path(self) -> Path:
+        """The file of its weights."""
+        return self.path / self.weights_name
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether the weights are those of a checkpoint instead of the folder's own."""
+        return self.weights_name != WEIGHTS
 
     def read(self, name: str) -> bytes:
         """The content of a file, which is the one in the manifest."""
@@ -145,8 +155,7 @@ class ModelFolder:
     @property
     def weights_entry(self) -> Entry | None:
         """The entry of the weights; None for a file that the manifest does not have."""
-        name = f"{CHECKPOINTS}/{self.weights_path.name}" if self.is_checkpoint else WEIGHTS
-        return self.entries.get(name)
+        return self.entries.get(self.weights_name)
 
     @cached_property
     def weights_sha256(self) -> str:
@@ -157,11 +166,18 @@ class ModelFolder:
             what = "the file cannot be read"
             raise UnreadableError(what, where=self.weights_path, why=reason(error)) from None
 
+    def model(self, make_model: Callable[[], Model]) -> Model:
+        """The model with its weights, after these have proved to be its own; see `load_model`."""
+        return self._from_weights(lambda path: load_model(make_model, path, self.weights_entry))
+
     def weights(self) -> dict[str, Tensor]:
-        """The weights by the names of the parameters."""
+        """The weights by the names of the parameters, after a comparison with the manifest."""
+        return self._from_weights(lambda path: read_tensors(path, self.weights_entry)[0])
+
+    def _from_weights(self, read: Callable[[Path], T]) -> T:
         kept = self.kept_open()  # so that the file that is compared is the one that is read
         try:
-            return read_tensors(kept.weights_path, self.weights_entry)[0]
+            return read(kept.opened or self.weights_path)
         except ModelFolderError as error:
             error.where = str(self.weights_path)
             raise
@@ -169,10 +185,10 @@ class ModelFolder:
     def kept_open(self) -> ModelFolder:
         """The same model; its weights stay readable after other weights have replaced them."""
         try:
-            number = os.open(self.weights_path, os.O_RDONLY)
+            number = os.open(self.opened or self.weights_path, os.O_RDONLY)
         except OSError:
             return self  # whoever reads them gets the error
-        kept = replace(self, weights_path=Path(f"/dev/fd/{number}"))
+        kept = replace(self, opened=Path(f"/dev/fd/{number}"))
         weakref.finalize(kept, os.close, number)
         return kept
 
@@ -204,10 +220,10 @@ def open_folder(path: str | Path, *, trained: bool = True) -> ModelFolder:
                 raise
             # A run has replaced the files meanwhile.
     config = _config_in(parse_object(content[CONFIG], path / CONFIG), path)
-    weights = path / WEIGHTS if named == path else named
+    weights = WEIGHTS if named == path else f"{CHECKPOINTS}/{named.name}"
     if trained:
-        _check_weights(weights, path)
-    return ModelFolder(path, config, weights, entries, content, named != path)
+        _check_weights(path / weights, path)
+    return ModelFolder(path, config, weights, entries, content)
 
 
 def read_entries(path: Path) -> Entries:
