@@ -16,7 +16,6 @@ from clearhead.folder.files import (
     atomic_file,
     read_bounded,
     read_json,
-    remove,
     write_bytes,
     write_json,
     write_together,
@@ -102,15 +101,6 @@ def test_what_to_do_depends_on_the_error_of_the_disk(
         advice.add(caught.value.todo)
         assert not any(tmp_path.iterdir())
     assert len(advice) == 4
-
-
-def test_a_file_that_cannot_be_removed_is_named(tmp_path: Path) -> None:
-    remove(tmp_path / "missing")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ModelFolderError) as caught:
-        remove(tmp_path / "folder")
-    assert caught.value.where == str(tmp_path / "folder")
-    assert caught.value.todo
 
 
 def test_files_that_belong_together_appear_together(tmp_path: Path) -> None:

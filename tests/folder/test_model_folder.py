@@ -336,12 +336,7 @@ def test_what_is_no_model_folder_is_named_as_such(tmp_path: Path) -> None:
     page.mkdir()
     (page / "manifest.json").write_text('{"name": "a web page"}')
     findings.mkdir()
-    replace_together(
-        findings,
-        {"study.json": lambda path: path.write_bytes(b"{}")},
-        "manifest.json",
-        lambda new: {"files": {name: entry._asdict() for name, entry in new.items()}},
-    )
+    replace_together(findings, {}, {"study.json": written(b"{}")})
     for folder in (page, findings):
         with pytest.raises(ModelFolderError) as caught:
             open_folder(folder)

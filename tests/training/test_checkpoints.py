@@ -17,8 +17,7 @@ import torch
 
 from clearhead import api
 from clearhead.errors import ModelFolderError, UnreadableError
-from clearhead.folder.manifest import check
-from clearhead.folder.model_folder import read_entries
+from clearhead.folder.manifest import check, read_entries
 from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig
 from clearhead.training.checkpoints import PREVIOUS_STATE, STATE, Keeper, State

@@ -18,7 +18,8 @@ from clearhead import api
 from clearhead.api.start import starting_point
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
-from clearhead.folder.model_folder import PREPARED, open_folder, read_entries
+from clearhead.folder.manifest import read_entries
+from clearhead.folder.model_folder import PREPARED, open_folder
 from clearhead.folder.tensors import read_tensors
 from clearhead.formats.huggingface.reading import import_model
 from clearhead.settings import ClassifierConfig, RunConfig, config_from

@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import ExportError, ModelFolderError, is_of_system
-from clearhead.folder.files import LARGEST_FILE, make_folder, read_json, refuse_links, unwritable
+from clearhead.folder.files import LARGEST_FILE, make_folder, refuse_links, unwritable
 from clearhead.folder.manifest import (
-    NAME,
     Entries,
     Entry,
     check,
@@ -74,7 +73,7 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
     """
     refuse_links(found.path, output, ExportError)
     output = output.resolve() if output.is_symlink() else output
-    previous, is_new = _previous_files(output), not output.exists()
+    previous, is_new = _previous_export(output), not output.exists()
     unfinished = output.with_name(f".{output.name}.unfinished")
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -83,21 +82,17 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
         comparison = build(unfinished)
         built = sorted(unfinished.iterdir())
         _refuse_other_files(built, output, previous)
-
-        def description(files: Entries) -> dict[str, Any]:
-            return {
-                "format": format,
-                "version": VERSION,
-                "origin": origin,
-                "files": {name: entry._asdict() for name, entry in files.items()},
-                "comparison": comparison,
-            }
-
         make_folder(output)
-        writers = {file.name: partial(os.replace, file) for file in built}
-        replace_together(output, writers, DESCRIPTION, description, ExportError)
-        for name in previous - {*writers, DESCRIPTION}:
-            (output / name).unlink(missing_ok=True)
+        facts = dict(format=format, version=VERSION, origin=origin, comparison=comparison)
+        replace_together(
+            output,
+            previous,
+            {file.name: partial(os.replace, file) for file in built},
+            removed=previous,
+            manifest=DESCRIPTION,
+            facts=facts,
+            kind=ExportError,
+        )
         return comparison
     except Exception as error:
         if not is_of_system(error):
@@ -110,29 +105,25 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
                 output.rmdir()  # fails if the folder has files, which is intended
 
 
-def _previous_files(output: Path) -> set[str]:
-    """The names of the files of the previous export in a folder, its description included."""
+def _previous_export(output: Path) -> Entries:
+    """The entries of the previous export in a folder."""
     # None if the first export into this folder was killed.
     if not output.exists() or (output.is_dir() and all(map(is_leftover, output.iterdir()))):
-        return set()
+        return {}
     try:
-        files = read_json(output / DESCRIPTION).get("files")
+        return read_manifest(output, DESCRIPTION)[1]
     except ModelFolderError:
-        files = None
-    if not isinstance(files, dict):
         raise ExportError(
             "there is something else where the export should be; nothing was changed",
             where=output,
             todo="remove it, or name another folder: --output FOLDER",
-        )
-    return {DESCRIPTION, *filter(NAME.fullmatch, files)}
+        ) from None
 
 
-def _refuse_other_files(built: Sequence[Path], output: Path, previous: set[str]) -> None:
+def _refuse_other_files(built: Sequence[Path], output: Path, previous: Entries) -> None:
     """Check that no new file has the name of a file that is not of the previous export."""
-    for name in (*(file.name for file in built), DESCRIPTION):
-        path = output / name
-        if os.path.lexists(path) and (name not in previous or path.is_dir()):
+    for path in (output / file.name for file in built):
+        if os.path.lexists(path) and (path.name not in previous or path.is_dir()):
             raise ExportError(
                 "a file that is not of the previous export is in the way; nothing was changed",
                 where=path,

@@ -179,15 +179,6 @@ def remove_named(folder: Path, names: re.Pattern[str]) -> None:
         folder.rmdir()  # fails if the folder has files, which is intended
 
 
-def remove(path: Path) -> None:
-    """Remove a file of a model folder, if there is one."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        what, todo = "it cannot be removed", what_helps(error, PERMITTED)
-        raise ModelFolderError(what, where=path, why=reason(error), todo=todo) from None
-
-
 def write_bytes(path: Path, content: bytes, kind: type[ClearheadError] = ModelFolderError) -> None:
     """Write a file as `atomic_file` does; it raises the same errors."""
     with atomic_file(path, kind) as unfinished:

@@ -39,17 +39,15 @@ from clearhead.folder.files import (
     parse_object,
     read_file,
     read_json,
-    remove,
     unwritable,
 )
 from clearhead.folder.manifest import (
-    MANIFEST,
     Entries,
     Entry,
     differs,
     entry_of,
     place_of,
-    read_manifest,
+    read_entries,
     replace_together,
 )
 from clearhead.folder.tensors import Model, load_model, read_tensors
@@ -226,19 +224,6 @@ def open_folder(path: str | Path, *, trained: bool = True) -> ModelFolder:
     return ModelFolder(path, config, weights, entries, content)
 
 
-def read_entries(path: Path) -> Entries:
-    """The entries of a model folder, whose files are put into place; none without a manifest."""
-    if not (path / MANIFEST).exists():
-        return {}
-    try:
-        return read_manifest(path)[1]
-    except UnreadableError:
-        raise
-    except ModelFolderError as error:
-        todo = f"copy the folder again; or, if it is your own, remove {MANIFEST}"
-        raise ModelFolderError(error.what, where=error.where, why=error.why, todo=todo) from None
-
-
 def _entries_of_model(path: Path) -> Entries:
     """The entries of a folder, which is a model folder: it has a `config.json`."""
     try:
@@ -376,26 +361,13 @@ def written(content: bytes) -> Write:
     return methodcaller("write_bytes", content)
 
 
-def replace_files(
-    path: Path, files: Mapping[str, Write | str], removed: Iterable[str] = ()
-) -> None:
-    """Replace and remove files of a model folder, all or none; see `replace_together`.
+def replace_files(path: Path, files: Mapping[str, Write | str]) -> None:
+    """Replace files of a model folder, all or none; see `replace_together`.
 
     Raises:
-        ModelFolderError: a file cannot be written or removed.
+        ModelFolderError: a file cannot be written.
     """
-    gone = set(removed)
-    if not files and not gone:
-        return
-    kept = {name: each for name, each in read_entries(path).items() if name not in gone}
-
-    def tree(new: Entries) -> dict[str, Any]:
-        found = {**kept, **new}
-        return {"files": {name: found[name]._asdict() for name in sorted(found)}}
-
-    replace_together(path, files, MANIFEST, tree)
-    for name in gone:
-        remove(path / name)
+    replace_together(path, read_entries(path), files)
 
 
 def is_imported(path: Path) -> bool:

@@ -22,7 +22,7 @@ import torch
 
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason, what_helps
 from clearhead.folder.files import make_folder, open_to_append, read_json, refuse_links, write_json
-from clearhead.folder.manifest import MANIFEST
+from clearhead.folder.manifest import MANIFEST, read_entries
 from clearhead.folder.model_folder import (
     PREPARED,
     PROVENANCE,
@@ -31,7 +31,6 @@ from clearhead.folder.model_folder import (
     folder_of,
     is_imported,
     open_folder,
-    read_entries,
 )
 from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
