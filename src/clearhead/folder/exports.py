@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -35,6 +35,7 @@ from clearhead.folder.manifest import (
 )
 from clearhead.folder.model_folder import PREPARED, SCORES, ModelFolder
 from clearhead.settings import RunConfig
+from clearhead.settings.declare import values_by_path
 
 DESCRIPTION = "clearhead.json"
 
@@ -218,16 +219,9 @@ def origin_of(found: ModelFolder) -> dict[str, str]:
 def _changed_settings(config: RunConfig) -> Iterator[tuple[str, Any]]:
     """The settings that change what a model computes and are not the default."""
     # Without the defaults, an export stays valid if a new version adds a setting.
-    values, defaults = _flat(asdict(config)), _flat(asdict(RunConfig()))
+    values, defaults = (values_by_path(asdict(each)) for each in (config, RunConfig()))
     for path, value in values.items():
         counts = path.startswith("model.")
         counts |= config.task == "classification" and path in CLASSIFIER_SETTINGS
         if counts and value != defaults.get(path):
             yield path, value
-
-
-def _flat(tree: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
-    return flat

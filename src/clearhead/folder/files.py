@@ -147,6 +147,12 @@ def unwritable(
     return kind(what, where=path, why=reason(error), todo=todo)
 
 
+def unreadable(path: Path, error: OSError) -> UnreadableError:
+    """The error of a file that the system cannot read now; it may be good."""
+    what = "the file cannot be read"
+    return UnreadableError(what, where=path, why=reason(error), todo=READABLE)
+
+
 def refuse_links(folder: Path, output: Path, kind: type[ClearheadError]) -> None:
     """Check that no symbolic link is in the folder of a model, if the output is in this folder."""
     # A command that writes or removes files behind a link would change files of the user. The
@@ -249,8 +255,7 @@ def read_file(path: Path) -> bytes:
     except FileNotFoundError:
         raise ModelFolderError("the file is missing", where=path, todo=COPY_AGAIN) from None
     except OSError as error:
-        what = "the file cannot be read"
-        raise UnreadableError(what, where=path, why=reason(error), todo=READABLE) from None
+        raise unreadable(path, error) from None
     except ValueError as error:
         what = "the file is damaged"
         raise ModelFolderError(what, where=path, why=reason(error), todo=COPY_AGAIN) from None

@@ -21,15 +21,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clearhead.errors import ClearheadError, ModelFolderError, UnreadableError, reason
+from clearhead.errors import ClearheadError, ModelFolderError, UnreadableError
 from clearhead.folder.files import (
     COPY_AGAIN,
-    READABLE,
     Write,
     atomic_file,
     link,
     read_json,
     sync,
+    unreadable,
     unwritable,
     write_json,
 )
@@ -209,12 +209,6 @@ def settle(folder: Path, entries: Entries) -> None:
         sync(each)
 
 
-def place_of(folder: Path, name: str, entry: Entry) -> Path:
-    """Where a file is: in its place, or beside it if it was not renamed yet."""
-    aside = _aside(folder, name, entry)
-    return aside if aside.exists() else folder / name
-
-
 def _aside(folder: Path, name: str, entry: Entry) -> Path:
     path = folder / name
     return path.with_name(f".{path.name}.{entry.sha256[:16]}")
@@ -248,8 +242,7 @@ def check(path: Path, entry: Entry) -> None:
     except FileNotFoundError:
         raise ModelFolderError("the file is missing", where=path, todo=COPY_AGAIN) from None
     except OSError as error:
-        what = "the file cannot be read"
-        raise UnreadableError(what, where=path, why=reason(error), todo=READABLE) from None
+        raise unreadable(path, error) from None
     if not same:
         raise differs(path)
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from clearhead.device import memory_of_process
-from clearhead.errors import ConfigError, ModelFolderError, UnreadableError, reason
+from clearhead.errors import ConfigError, ModelFolderError, reason
 from clearhead.folder.files import (
     COPY_AGAIN,
     Write,
@@ -39,6 +39,7 @@ from clearhead.folder.files import (
     parse_object,
     read_file,
     read_json,
+    unreadable,
     unwritable,
 )
 from clearhead.folder.manifest import (
@@ -46,7 +47,6 @@ from clearhead.folder.manifest import (
     Entry,
     differs,
     entry_of,
-    place_of,
     read_entries,
     replace_together,
 )
@@ -161,8 +161,7 @@ class ModelFolder:
         try:
             return (self.weights_entry or entry_of(self.weights_path)).sha256
         except OSError as error:
-            what = "the file cannot be read"
-            raise UnreadableError(what, where=self.weights_path, why=reason(error)) from None
+            raise unreadable(self.weights_path, error) from None
 
     def model(self, make_model: Callable[[], Model]) -> Model:
         """The model with its weights, after these have proved to be its own; see `load_model`."""
@@ -256,9 +255,8 @@ def _read_all(path: Path, names: Iterable[str], entries: Entries) -> dict[str, b
 
 def _read(path: Path, name: str, entries: Entries) -> bytes:
     """The content of a file, which must be that of its entry, if it has one."""
-    entry = entries.get(name)
-    content = read_file(path / name if entry is None else place_of(path, name, entry))
-    if entry is not None and Entry.of(content) != entry:
+    content = read_file(path / name)
+    if name in entries and Entry.of(content) != entries[name]:
         raise differs(path / name)
     return content
 
@@ -380,22 +378,20 @@ def is_imported(path: Path) -> bool:
 
 def read_temperature(folder: ModelFolder) -> float:
     """The temperature of a classifier, fitted on the validation data when its weights were kept."""
-    # That of a checkpoint is 1.
+
+    def temperature(tree: dict[str, Any]) -> float:
+        found = tree["scores"]["temperature"]
+        if isinstance(found, bool) or not 0 < found <= sys.float_info.max:
+            raise ValueError(f"the temperature is {found!r}, and should be a positive number")
+        return float(found)
+
     if folder.is_checkpoint:
         return 1.0
-    todo = (
-        "restore the file from a copy, resume the run if it was interrupted, or start it again "
-        f"with --restart: {REPEAT}"
-    )
     try:
-        scores = folder.tree(SCORES).get("scores")
+        return folder.built("scores", "the file of scores", temperature)
     except ModelFolderError as error:
-        raise ModelFolderError(error.what, where=error.where, why=error.why, todo=todo) from None
-    found = scores.get("temperature") if isinstance(scores, dict) else None
-    number = found if isinstance(found, int | float) and not isinstance(found, bool) else 0
-    if 0 < number <= sys.float_info.max:
-        return float(number)
-    problem = "is missing" if found is None else f"is {found!r}"
-    why = f"scores.temperature {problem}, and should be a positive number"
-    where = folder.path / SCORES
-    raise ModelFolderError("the scores are damaged", where=where, why=why, todo=todo)
+        error.todo = (
+            "restore the file from a copy, resume the run if it was interrupted, or start it again "
+            f"with --restart: {REPEAT}"
+        )
+        raise

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from clearhead.errors import ModelFolderError, UnreadableError, reason
-from clearhead.folder.files import COPY_AGAIN, READABLE
+from clearhead.errors import ModelFolderError, reason
+from clearhead.folder.files import COPY_AGAIN, unreadable
 from clearhead.folder.manifest import Entry, check
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ def _facts_in(file: Any, path: Path) -> dict[str, Any]:
         if not isinstance(facts, dict):
             raise ValueError("the facts are no object")
         return facts
-    except KeyError as error:
-        raise _damaged(path, f"the metadata lack {error}") from None
-    except (ValueError, RecursionError) as error:
+    except (KeyError, ValueError, RecursionError) as error:
         raise _damaged(path, f"the metadata cannot be read: {error}") from None
 
 
@@ -79,8 +77,7 @@ def _opened(path: Path) -> Iterator[Any]:
         what = "the weights cannot be read: the file is missing or damaged"
         raise ModelFolderError(what, where=path, why=reason(error), todo=COPY_AGAIN) from None
     except OSError as error:
-        what = "the file cannot be read"
-        raise UnreadableError(what, where=path, why=reason(error), todo=READABLE) from None
+        raise unreadable(path, error) from None
 
 
 def check_shapes(make_model: Callable[[], nn.Module], path: Path) -> None:

@@ -34,7 +34,7 @@ from clearhead.folder.model_folder import (
 )
 from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
-from clearhead.settings.declare import as_toml
+from clearhead.settings.declare import as_toml, values_by_path
 from clearhead.training.checkpoints import STATE
 from clearhead.version import __version__
 
@@ -167,7 +167,7 @@ def _refuse_other_config(path: Path) -> None:
 
 
 def _refuse_other_settings(old: RunConfig, new: RunConfig) -> None:
-    before, after = (_flat(asdict(config)) for config in (old, new))
+    before, after = (values_by_path(asdict(config)) for config in (old, new))
     if _was_moved(old.start_from, new.start_from):
         before["start_from"] = new.start_from
     changed = sorted(
@@ -188,17 +188,10 @@ def _refuse_other_settings(old: RunConfig, new: RunConfig) -> None:
 
 def _was_moved(old: str, new: str) -> bool:
     """Whether a model to start from is gone from its old path, and the new one has its name."""
-    # The path changes if the model is moved together with the run.
+    # Its absolute path changes if the model is moved together with the run.
     if any(source.startswith(HUB) for source in (old, new)) or folder_of(old).exists():
         return False
     return folder_of(old).name == folder_of(new).name and Path(old).name == Path(new).name
-
-
-def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
-    return flat
 
 
 @contextmanager
