@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead import api, device
+from clearhead import api
 from clearhead.data.preparation import LabelledData
 from clearhead.errors import DataError
 from clearhead.folder import files
@@ -119,15 +119,6 @@ def test_the_space_on_the_disk_is_that_of_a_run(
     api.train(config)
     assert used() / 1e6 == pytest.approx(dry.disk_mb, rel=0.05)
     assert max(measured) / 1e6 == pytest.approx(dry.disk_peak_mb, rel=0.05)
-
-
-@pytest.mark.parametrize("precision", ["bf16", "float32"])
-def test_the_kernels_of_bf16_are_mentioned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
-) -> None:
-    monkeypatch.setattr(device, "multiplies_bf16", lambda _: True)
-    lines = api.dry_run(small_run(tmp_path, max_steps=2, precision=precision)).lines()
-    assert sum(line.startswith("memory: ") for line in lines) == (2 if precision == "bf16" else 1)
 
 
 @pytest.mark.parametrize("call", [api.dry_run, api.train])

@@ -6,7 +6,6 @@ import errno
 import json
 import math
 import sys
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,10 @@ from hypothesis import strategies as st
 
 from clearhead.errors import TrainingError
 from clearhead.training.events import (
-    MOST_PENDING,
     Event,
     JsonLog,
     Note,
     TensorBoardLog,
-    UnwritableLogError,
     notify,
     require_tensorboard,
 )
@@ -160,20 +157,6 @@ def test_a_log_on_a_full_disk_is_one_warning_and_continues_with_whole_lines(
     log.close()
     records = read_log(tmp_path / "log.jsonl")
     assert [record["text"] for record in records] == [f"note {number}" for number in range(5)]
-
-
-def test_a_log_that_is_never_written_takes_little_memory_and_no_half_line(tmp_path: Path) -> None:
-    log = JsonLog(tmp_path / "log.jsonl", Clock())
-    disk = FullDisk(log, 30)
-    for number in range(4):
-        with suppress(UnwritableLogError):
-            log.observe(Note(f"{number}" * (MOST_PENDING // 3)))
-    assert len(log._pending) <= MOST_PENDING
-    disk.space = 2 * MOST_PENDING
-    log.observe(Note("the last"))
-    log.close()
-    texts = [str(record["text"])[0] for record in read_log(tmp_path / "log.jsonl")]
-    assert texts == ["0", "1", "t"]
 
 
 def test_an_error_of_another_observer_is_not_taken_for_one_of_a_log(tmp_path: Path) -> None:

@@ -217,14 +217,13 @@ class Picture:
 
     def _samples(self, samples: tuple[Sample, ...], height: int, width: int) -> list[Table]:
         """Source, reference and output of each sample, with as many lines as the terminal has."""
-        rows = 3 * len(samples)
-        lines = max(1, min(MOST_SAMPLE_LINES, (height - FIGURES_HEIGHT) // max(1, rows)))
-        apart = FIGURES_HEIGHT + rows * lines + len(samples) <= height
+        rows = 4 * len(samples) or 1
+        lines = max(1, min(MOST_SAMPLE_LINES, (height - FIGURES_HEIGHT) // rows))
         text_width = max(1, width - LABEL_WIDTH)
         return [
             _table(
                 width,
-                *([("", "")] if apart else []),
+                ("", ""),
                 ("source", shortened(sample.source, text_width, lines)),
                 ("reference", shortened(sample.reference, text_width, lines)),
                 ("output", shortened(sample.output, text_width, lines, "bold")),

@@ -21,11 +21,6 @@ from clearhead.training.task import Task
 STEPS = 5
 """Number of steps that are timed."""
 
-OF_GPU = "peak of the GPU in a few steps, one of them with the largest batch"
-
-KERNELS = "a bf16 kernel for each further shape of a batch: at most about 1,000 MB more"
-"""oneDNN keeps 1,024 compiled kernels; a few steps have few shapes."""
-
 
 @dataclass(frozen=True)
 class DryRun:
@@ -59,14 +54,12 @@ class DryRun:
 
     def lines(self) -> list[str]:
         """The result for people. The last line is the length of the run."""
-        compiles = self.config.precision == "bf16" and self.memory_of != OF_GPU
         return [
             *self.data,
             *filter(None, [self.warning]),
             f"parameters: {self.parameters:,}",
             f"memory: about {megabytes(self.memory_mb)} ({self.memory_of}); "
             "validation may need more",
-            *([f"memory: {KERNELS}"] if compiles else []),
             f"disk: at most {megabytes(self.disk_peak_mb)} during the run, "
             f"about {megabytes(self.disk_mb)} at its end",
             f"a step: about {self.seconds_per_step:.2g} s",
@@ -88,14 +81,13 @@ class DryRun:
                 f"{duration(least * self.seconds_per_step)} plus validations"
             )
         seconds, limit = min(limits)
-        if seconds == 60 * config.max_minutes:
+        if limit.endswith("minutes"):
             steps = int(seconds / self.seconds_per_step)
-            of = f" of {self.steps:,}" if self.steps is not None else ""
-            line = f"the run: at most {limit}, about {steps:,}{of} steps"
-            line += ", fewer because of validations"
+            about = f"about {steps:,} steps, fewer because of validations"
         else:
-            line = f"the run: at most {limit}, about {duration(seconds)} plus validations"
-            line += f", {config.max_minutes:g} minutes at most" if config.max_minutes else ""
+            about = f"about {duration(seconds)} plus validations"
+        others = "".join(f", {other} at most" for _, other in sorted(limits)[1:])
+        line = f"the run: at most {limit}, {about}{others}"
         return f"{line}; ends sooner after {patience}" if config.patience else line
 
 
@@ -150,7 +142,7 @@ def try_steps(
 
 def _memory_of(device: torch.device, peak_was_reset: bool) -> str:
     if device.type == "cuda":
-        return OF_GPU
+        return "peak of the GPU in a few steps, one of them with the largest batch"
     if peak_was_reset:
         return "peak of the whole process in a few steps, one of them with the largest batch"
     return "peak of the whole process, with all that it did before these steps"

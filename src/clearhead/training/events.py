@@ -21,9 +21,6 @@ from clearhead.training.task import Sample
 if TYPE_CHECKING:
     from torch.utils.tensorboard.writer import SummaryWriter
 
-MOST_PENDING = 2**20
-"""Bytes of lines that a log keeps in memory while its file cannot be written."""
-
 
 @dataclass(frozen=True)
 class RunStarted:
@@ -182,8 +179,7 @@ class JsonLog:
     `time` is in seconds since 1970. Numbers that JSON cannot write (infinity, NaN) become null.
     Each line is written at once, in one call. If a run is killed while it writes, the next run
     removes the incomplete last line, so every line stays readable. What cannot be written, e.g.
-    because the disk is full, is written with the next event, as long as it is no more than
-    `MOST_PENDING` bytes; likewise if the file cannot be opened.
+    because the disk is full, is written with the next event; likewise if the file cannot be opened.
 
     Args:
         path: the file. It is created with its folder if needed.
@@ -214,8 +210,7 @@ class JsonLog:
         line = json.dumps(_finite(record), ensure_ascii=False, allow_nan=False, default=str)
         content = line.encode("utf-8", errors="replace") + b"\n"
         with self._lock:
-            if len(self._pending) + len(content) <= max(MOST_PENDING, len(content)):
-                self._pending += content
+            self._pending += content
             try:
                 self._write_pending()
             except OSError as error:

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from types import FrameType
@@ -92,6 +93,9 @@ IF_MEMORY_IS_FULL = (
     "lower data.max_length or use a smaller model (--restart), or use training.device = 'cpu'"
 )
 """What to do if not even one example fits into the memory of the GPU."""
+
+KEPT_GOING_BACK = ("split_from", "planned_steps", "planned_minutes", "bad_steps", "attempts_before")
+"""What stays as it is in the state when a run goes back."""
 
 PLANNED_AT, USED = 0.1, 0.97
 """Shares of `max_minutes`: after the first, the steps for the second are planned."""
@@ -297,7 +301,7 @@ class Trainer:
         if self.state.finished:
             self._begin_again()
         if warning := self.limits.warmup_warning():
-            notify(self.observers, Note(warning))
+            self._note(warning)
         try:
             with self.interruption:
                 reason = self._train_to_the_end()
@@ -344,7 +348,7 @@ class Trainer:
         self.state.finished = False
         self.keeper.forget_average()
         if self.config.average_last > 1:
-            notify(self.observers, Note(CONTINUED.format(step=self.state.step)))
+            self._note(CONTINUED.format(step=self.state.step))
 
     def _resume(self) -> None:
         """Load the saved state if there is one, and announce the run."""
@@ -487,7 +491,7 @@ class Trainer:
             f"({counts[0]:,} in a row, {counts[1]:,} in all); {len(places):,} examples: "
             f"{first_few(places, SHOWN_EXAMPLES)}"
         )
-        notify(self.observers, Note(text))
+        self._note(text)
 
     def _smallest_spare(self) -> Any:
         """A batch of one example, for passes that have no weight."""
@@ -506,7 +510,7 @@ class Trainer:
         """Keep the size from which batches are split, and report the first time."""
         if self.state.split_from == 0 < self.updater.split_from:
             text = SPLIT.format(positions=self.updater.split_from)
-            notify(self.observers, Note(text))
+            self._note(text)
         self.state.split_from = self.updater.split_from
 
     def _go_back(self, trouble: str) -> None:
@@ -521,24 +525,26 @@ class Trainer:
         """
         left = self.state
         tried = left.attempt - left.attempts_before
-        if not self.keeper.resumable:
-            raise self._diverged(trouble, "the run is not resumable, so it cannot go back")
-        if tried >= MOST_ATTEMPTS:
-            raise self._diverged(trouble, f"{tried} other orders of the data did not help")
         finite = self.updater.weights_are_finite()
+        if not self.keeper.resumable:
+            raise self._diverged(trouble, "the run is not resumable, so it cannot go back", finite)
+        if tried >= MOST_ATTEMPTS:
+            what = f"{tried} other orders of the data did not help"
+            raise self._diverged(trouble, what, finite)
         saved = self._read_state()
         if saved is None or saved.bad_in_a_row or not self.updater.weights_are_finite():
             what = "no good state is saved to which the run could go back"
             raise self._diverged(trouble, what, finite)
+        stay = KEPT_GOING_BACK
         if left.best_step > saved.step:  # these weights are in the folder
-            saved.best_score, saved.best_step = left.best_score, left.best_step
-            saved.best_scores, saved.best_signatures = left.best_scores, left.best_signatures
-        saved.split_from = left.split_from
-        saved.planned_steps, saved.planned_minutes = left.planned_steps, left.planned_minutes
-        saved.bad_steps, saved.attempt = left.bad_steps, left.attempt + 1
-        saved.attempts_before, saved.back_from = left.attempts_before, left.step
-        saved.reordered.append([saved.batch, saved.attempt])
-        self.state = saved
+            stay += ("best_score", "best_step", "best_scores", "best_signatures")
+        self.state = saved = replace(
+            saved,
+            **{name: getattr(left, name) for name in stay},
+            attempt=left.attempt + 1,
+            back_from=left.step,
+            reordered=[*saved.reordered, [saved.batch, left.attempt + 1]],
+        )
         self.keeper.forget_recent()  # some are of steps that are made again
         self._save()
         self.meter.restart()
@@ -549,14 +555,9 @@ class Trainer:
             f"{trouble}: back from step {left.step:,} to {saved.step:,}, with another order of the "
             f"data (attempt {tried + 1} of {MOST_ATTEMPTS})"
         )
-        notify(self.observers, Note(text))
+        self._note(text)
 
-    def _diverged(
-        self, trouble: str, attempts: str, weights_are_finite: bool | None = None
-    ) -> TrainingError:
-        finite = weights_are_finite
-        if finite is None:
-            finite = self.updater.weights_are_finite()
+    def _diverged(self, trouble: str, attempts: str, finite: bool) -> TrainingError:
         step, rate = self.state.step, self.updater.set_rate(self.state.step)
         model = None if self.state.best_score is None else self.keeper.folder
         return diagnosis(trouble, step, rate, finite, self._bad_examples, attempts, model)
@@ -584,7 +585,7 @@ class Trainer:
         notify(self.observers, progress)
         for watch in (self._loss_watch, self._pace_watch):
             if warning := watch.take(progress):
-                notify(self.observers, Note(warning))
+                self._note(warning)
 
     def _validation_is_due(self) -> bool:
         step = self.state.step
@@ -602,19 +603,10 @@ class Trainer:
         model = self._complete_model()
         evaluation = self.task.evaluate(model)
         self.state.validated_step = self.state.step
-        if self.keeper.resumable or self._is_averaged():
-            self.keeper.keep_recent(model, self.state.step)
+        self.keeper.keep_recent(model, self.state.step)
         self._judge(model, evaluation, "current")
         self.meter.restart()
         self._pace_watch.restart()
-
-    def _is_averaged(self) -> bool:
-        """Whether the weights of this step may be in the average at the end."""
-        if self.config.patience or self.config.max_minutes:
-            return True  # the run may end at any validation
-        # Two more, because epochs differ a little in their number of batches.
-        last = (self.config.average_last + 2) * self.config.validate_every
-        return self.state.step > self.limits.total_steps - last
 
     def _judge(self, model: nn.Module, evaluation: Evaluation, weights: str) -> None:
         """Keep the `"current"` or `"average"` weights if they are the best or `keep` names them."""

@@ -35,7 +35,6 @@ from clearhead.folder.model_folder import (
 from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import as_toml, values_by_path
-from clearhead.training.checkpoints import STATE
 from clearhead.version import __version__
 
 LOCK = "training/.lock"
@@ -43,9 +42,6 @@ LOCK = "training/.lock"
 
 DATA = "training/data.json"
 """The content hashes of the data that the run started with."""
-
-REMOVED_CONFIG = "training/.config.json.removed"
-"""The config.json of a run while its other files are being removed."""
 
 SELECTED_FILES = (WEIGHTS, SCORES, PROVENANCE, MANIFEST)
 """Files of a model that a validation has selected."""
@@ -58,9 +54,6 @@ TRAINING_FILES = re.compile(
     r"|attention/step-\d+-\d+\.npz"
 )
 """The paths in `training/` that a restart removes."""
-
-OTHER_ENTRIES = ("corpus", Path(LOCK).name, Path(REMOVED_CONFIG).name)
-"""What else may be in `training/` without a config.json, if a restart was interrupted."""
 
 MAY_CHANGE = {
     # The content of the files is compared.
@@ -94,7 +87,7 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
     folder = Path(config.folder)
     try:
         if not (folder / "config.json").exists():
-            _refuse_other_files(folder, restart)
+            _refuse_other_files(folder)
         elif is_imported(folder):
             raise _imported(folder)
         elif restart:
@@ -108,38 +101,24 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
     return folder
 
 
-def _refuse_other_files(folder: Path, restart: bool) -> None:
+def _refuse_other_files(folder: Path) -> None:
     """Check that a folder without a config.json has no files that a new run would replace."""
-    found = [name for name in (*SELECTED_FILES, *PREPARED) if (folder / name).exists()]
-    locked = (folder / LOCK).exists()
-    if found and not locked:
-        raise TrainingError(
-            f"the folder has the file {found[0]}, but no config.json of a run",
-            where=folder,
-            why="the file belongs to another program, or its config.json is lost",
-            todo=f"{ELSEWHERE}, or move the file away",
-        )
     training = folder / "training"
-    own = set(_written(training)) if locked else set[Path]()
-    kept = OTHER_ENTRIES if locked else ()
+    # A run that is killed before it has a config.json leaves its lock, its corpus and its log.
+    begun = (folder / LOCK).exists()
+    own = {folder / LOCK, *_written(training)} if begun else set[Path]()
+    found = [folder / name for name in (*SELECTED_FILES, *PREPARED) if (folder / name).exists()]
     for path in training.rglob("*"):
-        if path.is_file() and path not in own and path.relative_to(training).parts[0] not in kept:
-            raise TrainingError(
-                "the folder training/ has files that no run has written",
-                where=folder,
-                why=f"there is {path.relative_to(folder)}, but no config.json of a run",
-                todo=f"{ELSEWHERE}, or move these files away",
-            )
-    if restart or (folder / REMOVED_CONFIG).exists():
-        return
-    for name in (*SELECTED_FILES, STATE):
-        if (folder / name).exists():
-            raise TrainingError(
-                "the config.json of the run in this folder is lost",
-                where=folder,
-                why=f"there is {name}, but no config.json",
-                todo="restore config.json, choose another folder, or start over: --restart",
-            )
+        is_own = path in own or (begun and training / "corpus" in path.parents)
+        if path.is_file() and not is_own:
+            found.append(path)
+    if found:
+        raise TrainingError(
+            f"the folder has the file {found[0].relative_to(folder)}, but no config.json of a run",
+            where=folder,
+            why="the file belongs to another program, or the config.json of its run is lost",
+            todo=f"{ELSEWHERE}, restore config.json, or move the file away",
+        )
 
 
 def _imported(folder: Path) -> TrainingError:
@@ -266,18 +245,12 @@ def _contents(hashes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
 
 def forget_run(folder: Path) -> None:
     """Remove a run and its model, but no file that a run does not write."""
-    # The encoded corpora stay, because the new run has already made its own.
-    config, removed = folder / "config.json", folder / REMOVED_CONFIG
+    # The encoded corpora stay, because the new run has already made its own. The new config.json
+    # replaces the old one. Without DATA, which comes first, no half-removed run is resumed.
+    names = [folder / name for name in (DATA, *SELECTED_FILES)]
     try:
-        # First, so that no half-removed run looks complete. Its new name shows, if this function
-        # is interrupted, that the other files may be removed too.
-        if config.exists():
-            os.replace(config, removed)
-        for name in SELECTED_FILES:
-            (folder / name).unlink(missing_ok=True)
-        for path in _written(folder / "training"):
-            path.unlink()
-        removed.unlink(missing_ok=True)
+        for path in (*names, *_written(folder / "training")):
+            path.unlink(missing_ok=True)
     except OSError as error:
         raise TrainingError(
             "the old run cannot be removed",
