@@ -337,17 +337,13 @@ def test_what_can_change_the_result_is_reported(run: RunConfig, fact: str | None
     assert [f"{fact} was another, now " in note for note in found] == [True] * (fact is not None)
 
 
-@pytest.mark.parametrize(
-    "changed", [{"mood": 1}, {"environment": {"clearhead": "7.8.9"}, "mood": 1}]
-)
-def test_a_state_of_another_version_is_refused(run: RunConfig, changed: dict[str, Any]) -> None:
+def test_a_state_of_another_version_is_refused(run: RunConfig) -> None:
     tensors, facts = read_tensors(Path(run.folder, STATE))
-    replace_tensors(Path(run.folder), STATE, tensors, {**facts, **changed, "mood": 1})
+    replace_tensors(Path(run.folder), STATE, tensors, {**facts, "mood": 1})
     with pytest.raises(ModelFolderError) as caught:
         api.train(run)
     assert caught.value.where == str(Path(run.folder, STATE))
     assert "mood" in str(caught.value.why)
-    assert ("7.8.9" in str(caught.value.why)) == ("environment" in changed)
     assert "--restart" in str(caught.value.todo)
 
 

@@ -37,7 +37,7 @@ A vocabulary of a million pieces has some 20 MB as a SentencePiece model and 60 
 UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 """Errors of the system for a folder that cannot be synced."""
 
-READABLE = "make the file readable, or copy the folder again"
+READABLE = "make the file readable, and run the command again; or copy the folder again"
 
 PERMITTED = "check the name and the permissions of the folder, or choose another one"
 """What to do about a file that cannot be written, if the disk is not the reason."""

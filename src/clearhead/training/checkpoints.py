@@ -101,8 +101,6 @@ STATE, PREVIOUS_STATE = "training/state.safetensors", "training/state.previous.s
 SHARDS = "training/shards"
 """Path of the parts of the training state, if each process has a part."""
 
-OTHER_VERSION = "resume with the version in provenance.json, or start over: --restart"
-
 RECENT = re.compile(r"step-\d{8,}\.safetensors")
 """The name of a recent checkpoint. A copy that a user has named otherwise is not removed."""
 
@@ -245,8 +243,8 @@ class Keeper:
             raise ModelFolderError(
                 "the state was written by another version of clearhead",
                 where=self.folder / STATE,
-                why=f"{_version(fields)}: {error}",
-                todo=OTHER_VERSION,
+                why=str(error),
+                todo="resume with the version in provenance.json, or start over: --restart",
             ) from None
         if self.ranks.is_first:
             self._check_model(state, note)
@@ -262,11 +260,9 @@ class Keeper:
         # Only rank 0 may take the state before, so that all ranks have the same.
         try:
             return self._read_generation(STATE, model)
-        except UnreadableError as error:
-            todo = "remove it: the run goes on from the state before"
-            raise _perhaps_good(error, todo) from None
         except ModelFolderError as error:
-            if not self.ranks.is_first:
+            # A file that the system cannot read now may be good.
+            if isinstance(error, UnreadableError) or not self.ranks.is_first:
                 raise
             try:
                 found = self._read_generation(PREVIOUS_STATE, model)
@@ -312,9 +308,8 @@ class Keeper:
             read_facts(path)
             for name in self._entries.keys() & {WEIGHTS, SCORES, PROVENANCE}:
                 check(self.folder / name, self._entries[name])
-        except UnreadableError as error:
-            todo = "put an empty file in its place: the next validation writes it"
-            raise _perhaps_good(error, todo) from None
+        except UnreadableError:
+            raise
         except ModelFolderError as error:
             what = "the model that this run kept is damaged"
             if state.finished:
@@ -505,18 +500,6 @@ def _load_state(
         moments[index] = {s: shared_like(t, parameter) if t.shape else t for s, t in own.items()}
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
-
-
-def _perhaps_good(error: UnreadableError, todo: str) -> UnreadableError:
-    """The error of a file that is not replaced, because it may be readable later."""
-    todo = f"nothing was changed; run the command again; if the file stays unreadable, {todo}"
-    return UnreadableError(error.what, where=error.where, why=error.why, todo=todo)
-
-
-def _version(fields: Mapping[str, Any]) -> str:
-    environment = fields.get("environment")
-    found = environment.get("clearhead") if isinstance(environment, dict) else None
-    return f"it has the version {found or 'unknown'}"
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
