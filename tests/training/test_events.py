@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from clearhead.errors import TrainingError
 from clearhead.training.events import (
-    Event,
     JsonLog,
     Note,
     TensorBoardLog,
@@ -94,6 +93,7 @@ def test_a_log_that_cannot_be_opened_is_one_warning_and_has_all_lines_later(
     log, watcher = JsonLog(folder / "log.jsonl", Clock()), Watcher()
     for number in range(2):
         notify([log, watcher], Note(f"note {number}"))
+    JsonLog(folder / "log.jsonl").close()  # it was never open
     notes = [event.text for event in watcher.events if isinstance(event, Note)]
     assert sum(str(folder / "log.jsonl") in text for text in notes) == len(notes) - 2 == 1
     folder.unlink()
@@ -102,22 +102,6 @@ def test_a_log_that_cannot_be_opened_is_one_warning_and_has_all_lines_later(
     assert [record["text"] for record in read_log(folder / "log.jsonl")] == [
         f"note {number}" for number in range(3)
     ]
-
-
-def test_a_log_that_can_never_be_opened_is_closed_without_an_error(tmp_path: Path) -> None:
-    (tmp_path / "training").write_text("")
-    JsonLog(tmp_path / "training" / "log.jsonl").close()
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_folder_of_tensorboard_that_cannot_be_made_is_a_warning(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    (tmp_path / "tensorboard").write_text("")
-    log, watcher = TensorBoardLog(tmp_path / "tensorboard"), Watcher()
-    for _ in range(2):
-        notify([log, watcher], PROGRESS)
-    log.close()
-    assert sum(isinstance(event, Note) for event in watcher.events) == 1
 
 
 class FullDisk:
@@ -159,15 +143,6 @@ def test_a_log_on_a_full_disk_is_one_warning_and_continues_with_whole_lines(
     assert [record["text"] for record in records] == [f"note {number}" for number in range(5)]
 
 
-def test_an_error_of_another_observer_is_not_taken_for_one_of_a_log(tmp_path: Path) -> None:
-    class Broken(Watcher):
-        def observe(self, event: Event) -> None:
-            raise OSError("a bug")
-
-    with pytest.raises(OSError, match="a bug"):
-        notify([Broken()], Note("x"))
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_tensorboard_that_cannot_write_is_one_warning_and_tries_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -179,13 +154,19 @@ def test_tensorboard_that_cannot_write_is_one_warning_and_tries_again(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    log, watcher = TensorBoardLog(tmp_path), Watcher()
+    (tmp_path / "file").write_text("")
+    log, watcher = TensorBoardLog(tmp_path / "file"), Watcher()
+    for _ in range(2):
+        notify([log, watcher], PROGRESS)
+    log.close()
+    assert sum(isinstance(event, Note) for event in watcher.events) == 1
+    log, watcher = TensorBoardLog(tmp_path / "board"), Watcher()
     for step in (1, 2, 3, 4):
         monkeypatch.setattr(writer, "add_scalar", full if step in (2, 3) else add_scalar)
         notify([log, watcher], replace(PROGRESS, step=step))
     log.close()
     assert sum(isinstance(event, Note) for event in watcher.events) == 1
-    events = accumulators.EventAccumulator(str(tmp_path))
+    events = accumulators.EventAccumulator(str(tmp_path / "board"))
     events.Reload()
     assert [event.step for event in events.Scalars("training/loss")] == [1, 4]
 

@@ -159,9 +159,3 @@ def test_a_run_with_rates_by_layer_resumes_exactly(tmp_path: Path) -> None:
     assert not api.train(stopped, observers=[Watcher(interrupt_at=2)]).finished
     assert api.train(stopped, observers=()).finished
     assert_same(final_state(stopped), final_state(through))
-
-
-def test_fine_tuning_without_a_model_to_start_from_is_rejected() -> None:
-    with pytest.raises(ConfigError) as raised:
-        config_from({"training": {"max_steps": 1, "fine_tuning": {"layer_decay": 0.5}}})
-    assert raised.value.setting == "training.fine_tuning"
