@@ -19,7 +19,7 @@ from torch.distributed.tensor import Shard, distribute_tensor
 from clearhead.errors import ModelFolderError
 from clearhead.folder.shards import read_shards, remove_shards, write_shards
 from clearhead.ranks import ALONE
-from clearhead.settings import FineTuningConfig, OptimizerConfig
+from clearhead.settings import TrainingConfig
 from clearhead.sharding import is_shared, whole
 from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.step import make_optimizer, shard
@@ -107,7 +107,7 @@ def sharded_model(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
     shard(model, "cpu", 1)
-    optimizer = make_optimizer(model, OptimizerConfig(), FineTuningConfig())
+    optimizer = make_optimizer(model, TrainingConfig(max_steps=1))
     model(torch.randn(2, 3)).sum().backward()
     optimizer.step()
     return model, optimizer
@@ -158,7 +158,7 @@ def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
     keeper.write_state(*sharded_model(1), State(step=1))
     model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 1))
     shard(model, "cpu", 1)
-    optimizer = make_optimizer(model, OptimizerConfig(), FineTuningConfig())
+    optimizer = make_optimizer(model, TrainingConfig(max_steps=1))
     with pytest.raises(ModelFolderError) as caught:
         keeper.read_state(model, optimizer)
     assert "0.weight" in str(caught.value.why) or "0.bias" in str(caught.value.why)

@@ -176,7 +176,7 @@ def tried(folder: Path, loss: Callable[..., Loss] = TranslationTask.loss) -> Dry
     task = prepared(config, folder / "corpus").task
     assert isinstance(task, TranslationTask)
     task = Watched(config, task.data)
-    return dry_run.try_steps(task, task.build_model(), config.training, 16, ())
+    return dry_run.try_steps(task, task.build_model(), config, ())
 
 
 @resets

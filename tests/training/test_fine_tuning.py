@@ -20,6 +20,7 @@ from clearhead.settings import (
     ModelConfig,
     OptimizerConfig,
     RunConfig,
+    TrainingConfig,
     config_from,
 )
 from clearhead.training.fine_tuning import freeze, parameter_groups
@@ -62,8 +63,12 @@ def test_each_layer_has_half_the_rate_of_the_layer_above(make: Any) -> None:
         if make is translator
         else EXPECTED | dict.fromkeys(("pooling.", "hidden.", "output."), 10.0)
     )
-    config = FineTuningConfig(layer_decay=0.5, head_rate=10.0)
-    optimizer = make_optimizer(model, OptimizerConfig(kind="sgd", momentum=0.0), config)
+    training = TrainingConfig(
+        max_steps=1,
+        optimizer=OptimizerConfig(kind="sgd", momentum=0.0),
+        fine_tuning=FineTuningConfig(layer_decay=0.5, head_rate=10.0),
+    )
+    optimizer = make_optimizer(model, training)
     before: dict[str, Tensor] = {n: p.detach().clone() for n, p in model.named_parameters()}
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)

@@ -215,7 +215,8 @@ def updater_of(config: RunConfig, folder: Path, parallel: str, ranks: Ranks) -> 
     ready = prepared(config, folder)
     training = dataclasses.replace(config.training, parallel=parallel)  # pyright: ignore
     model = ready.build_model().train()
-    updater = Updater(ready.task, model, training, 1, 16, 8, ranks)
+    run = dataclasses.replace(config, training=training)
+    updater = Updater(ready.task, model, run, 8, ranks)
     updater.connect()
     return updater, next(ready.task.batches(0, 0))
 
@@ -255,7 +256,7 @@ def test_a_spare_batch_has_one_example(tmp_path: Path, run: Any) -> None:
     ranks, steps = Ranks(1, 2), list[Any]()
     keeper = Keeper(tmp_path, 1, {}, ranks=ranks)
     model = task.build_model()
-    trainer = loop.Trainer(task, model, config.training, 1, 16, keeper, (), ranks)
+    trainer = loop.Trainer(task, model, config, keeper, (), ranks)
     trainer.updater.step = lambda *given: steps.append(given) or 1.0  # pyright: ignore
     trainer.step([], 1)
     ((_, batches, _, spares),) = steps

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from clearhead.settings import OptimizerConfig, ScheduleConfig, TrainingConfig
+from clearhead.settings import OptimizerConfig, RunConfig, ScheduleConfig, TrainingConfig
 from clearhead.training.step import Updater
 from clearhead.training.task import Task
 
@@ -39,7 +39,7 @@ def updater(model: nn.Module, optimizer: OptimizerConfig, clip_norm: float = 0.0
         max_steps=1, clip_norm=clip_norm, optimizer=optimizer, schedule=constant
     )
     no_task = cast(Task, None)  # the gradients are given
-    return Updater(no_task, model, config, seed=1, d_model=1, total_steps=1)
+    return Updater(no_task, model, RunConfig(training=config), total_steps=1)
 
 
 def weights(model: nn.Module) -> list[Tensor]:

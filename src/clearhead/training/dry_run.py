@@ -10,7 +10,7 @@ from itertools import islice
 import torch
 from torch import nn
 
-from clearhead.settings.training import TrainingConfig
+from clearhead.settings import RunConfig, TrainingConfig
 from clearhead.training.checkpoints import disk_needed
 from clearhead.training.display import duration, megabytes
 from clearhead.training.loop import SPLIT, Limits
@@ -94,16 +94,15 @@ class DryRun:
 def try_steps(
     task: Task,
     model: nn.Module,
-    config: TrainingConfig,
-    width: int,
+    run: RunConfig,
     data: tuple[str, ...],
     prepared_bytes: int = 0,
 ) -> DryRun:
     """Make a few steps, and measure their time and memory."""
     # After the timed steps, one step with the largest batch shows the memory.
+    config = run.training
     limits = Limits(config, task.batch_count(0), task.measure)
-    # Any seed will do, because the weights are discarded.
-    updater = Updater(task, model, config, 1, width, limits.total_steps)
+    updater = Updater(task, model, run, limits.total_steps)
     device = updater.device
     model.train()
     peak_was_reset = forget_peak(device)

@@ -28,7 +28,8 @@ from torch import nn
 from clearhead.errors import TrainingError, first_few
 from clearhead.folder.tensors import parameters_of
 from clearhead.ranks import ALONE, Ranks
-from clearhead.settings.training import TrainingConfig, warmup_of
+from clearhead.settings import RunConfig, TrainingConfig
+from clearhead.settings.training import warmup_of
 from clearhead.sharding import whole
 from clearhead.training.bad_steps import (
     BAD_IN_A_ROW,
@@ -242,9 +243,8 @@ class Trainer:
     Args:
         task: batches, loss and evaluation.
         model: on the device that it is trained on.
-        config: how to train; its precision is not `auto`.
-        seed: all random numbers depend only on it, the epoch, the step and the attempt.
-        d_model: width of the model, for the schedule of the paper.
+        config: of the run; its precision is not `auto`. All random numbers depend only on its seed,
+            the epoch, the step and the attempt.
         keeper: writes and reads the checkpoints and the state.
         observers: get every event.
         ranks: the processes that train together. Each takes its share of the batches of a step.
@@ -255,25 +255,22 @@ class Trainer:
         self,
         task: Task,
         model: nn.Module,
-        config: TrainingConfig,
-        seed: int,
-        d_model: int,
+        config: RunConfig,
         keeper: Keeper,
         observers: Sequence[Observer],
         ranks: Ranks = ALONE,
     ) -> None:
         self.task = task
         self.model = model
-        self.config = config
-        self.seed = seed
+        self.config, self.seed = config.training, config.seed
         self.ranks = ranks
         self.keeper = keeper
         self.observers = observers
         self.state = State()
         # Counted once an epoch: it sorts all examples into batches.
         self._counted_epoch, self._batch_count = 0, task.batch_count(0)
-        self.limits = Limits(config, self._batch_count, task.measure)
-        self.updater = Updater(task, model, config, seed, d_model, self.limits.total_steps, ranks)
+        self.limits = Limits(self.config, self._batch_count, task.measure)
+        self.updater = Updater(task, model, config, self.limits.total_steps, ranks)
         self.meter = self.updater.meter
         self.interruption = Interruption(observers)
         self._resumed_at = self._saved_at = time.monotonic()
