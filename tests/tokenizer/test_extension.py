@@ -81,8 +81,7 @@ def test_a_run_starts_with_the_mean_vectors_and_translates_with_the_new_words(
     pieces = old.encode("abcd")
     assert len(pieces) > 1
     assert api.train(run, observers=()).finished
-    again = begun(first, tokenizer={"new_words": ["abcd", "hgfe"]})
-    assert api.train(again, observers=()).finished  # resumes, without an error
+    assert api.train(run, observers=()).finished  # resumes, without an error
     for words in ([], ["abcd"]):
         with pytest.raises(TrainingError) as caught:
             api.train(begun(first, tokenizer={"new_words": words}), observers=())
@@ -94,17 +93,12 @@ def test_a_run_starts_with_the_mean_vectors_and_translates_with_the_new_words(
     assert open_folder(tmp_path / "3").config.tokenizer.new_words == ("abcd", "hgfe")
     model = api.load_translator(run.folder)
     assert len(model.source_tokenizer.encode("abcd")) == 1
-    assert isinstance(model.translate(["abcd 1"])[0], str | object)
+    assert model.translate(["abcd 1"])
     # With a rate of zero, the weights are those of the start.
-    still = begun(first, tokenizer={"new_words": ["abcd"]}, training={"max_steps": 1})
-    still = dataclasses.replace(
-        still,
-        folder=str(tmp_path / "still"),
-        training=dataclasses.replace(
-            still.training,
-            schedule=dataclasses.replace(still.training.schedule, kind="constant", peak=1e-30),
-        ),
-    )
+    schedule = {"kind": "constant", "peak": 1e-30}
+    training = {"max_steps": 1, "schedule": schedule}
+    still = begun(first, tokenizer={"new_words": ["abcd"]}, training=training)
+    still = dataclasses.replace(still, folder=str(tmp_path / "still"))
     api.train(still, observers=())
     before, after = (
         read_tensors(Path(each.folder, "weights.safetensors"))[0] for each in (first, still)

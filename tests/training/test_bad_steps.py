@@ -20,14 +20,13 @@ from clearhead import api
 from clearhead.errors import TrainingError
 from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig
-from clearhead.tasks.classification import ClassificationTask
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training.bad_steps import BLOCK_BATCHES, MOST_ATTEMPTS, MOST_IN_A_ROW, reordered
 from clearhead.training.checkpoints import State
 from clearhead.training.events import Note, Progress, StepLeftOut, Validated, WentBack
 from clearhead.training.step import Updater
 from clearhead.training.task import Loss
-from small_runs import Watcher, assert_same, final_state, small_run, text_run
+from small_runs import Watcher, assert_same, final_state, prepared, small_run, text_run
 
 pytestmark = pytest.mark.slow
 
@@ -42,19 +41,17 @@ class Faults:
     Args:
         patch: restores everything.
         bad: whether a step of an attempt is bad.
-        task: of the run.
     """
 
     def __init__(
         self,
         patch: pytest.MonkeyPatch,
         bad: Callable[[int, int], bool],
-        task: Any = TranslationTask,
         only_gradient: bool = False,
     ) -> None:
         self.killed_at: list[int] = []
         self.calls, self._bad = 0, False
-        step, compute = Updater.step, task.loss
+        step, compute = Updater.step, TranslationTask.loss
 
         def faulty_step(updater: Updater, number: int, *rest: Any) -> float:
             self.calls += 1
@@ -72,7 +69,7 @@ class Faults:
             return loss._replace(total=loss.total * math.nan)
 
         patch.setattr(Updater, "step", faulty_step)
-        patch.setattr(task, "loss", faulty_loss)
+        patch.setattr(TranslationTask, "loss", faulty_loss)
 
 
 def saved(config: RunConfig) -> State:
@@ -127,15 +124,13 @@ def test_a_bad_step_changes_nothing_and_its_examples_are_logged_by_file_and_line
     assert all(math.isfinite(losses[number]) for number in (1, 3, 7, 10))
 
 
-def test_the_examples_of_a_classifier_are_named_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Faults(monkeypatch, lambda number, _: number == 2, ClassificationTask)
-    watcher = Watcher()
-    api.train(text_run(tmp_path, training={"max_steps": 4}), observers=[watcher])
-    (event,) = events(watcher, StepLeftOut)
+def test_the_examples_of_a_classifier_have_places_too(tmp_path: Path) -> None:
+    task = prepared(text_run(tmp_path), tmp_path / "corpus").task
+    batch = next(task.batches(0, 0))
     lines = (tmp_path / "train.tsv").read_text().splitlines()
-    assert all(lines[int(place.split("train.tsv:")[1]) - 1] for place in event.examples)
+    places = task.places(batch, 0)
+    assert len(places) == len(batch.rows)
+    assert all(lines[int(place.split("train.tsv:")[1]) - 1] for place in places)
 
 
 def between(first: int, last: int, attempts: int) -> Callable[[int, int], bool]:
@@ -219,18 +214,12 @@ def test_a_run_that_stays_bad_ends_with_a_diagnosis_and_keeps_its_good_state(
     common = {place for i, places in enumerate(bad) for p in bad[:i] for place in places & p}
     assert any(place in caught.value.why for place in common)
     assert (saved(config).step, saved(config).attempt) == (4, MOST_ATTEMPTS)
-    # Once more with the same end.
+    # Once more with the same end; a run that is not resumable does not go back.
     with pytest.raises(TrainingError, match="diverged"):
         api.train(config)
-
-
-def test_a_run_that_is_not_resumable_ends_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Faults(monkeypatch, lambda number, _: number > 6)
-    watcher = Watcher()
+    watcher, other = Watcher(), dataclasses.replace(config, folder=str(tmp_path / "other"))
     with pytest.raises(TrainingError, match="diverged"):
-        api.train(small_run(tmp_path, max_steps=40), resumable=False, observers=[watcher])
+        api.train(other, resumable=False, observers=[watcher])
     assert len(events(watcher, StepLeftOut)) == MOST_IN_A_ROW
 
 

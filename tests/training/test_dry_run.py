@@ -99,8 +99,8 @@ def test_the_space_on_the_disk_is_that_of_a_run(
     monkeypatch.setattr(State, "is_best", lambda state, *_: state.best_score is None)
     monkeypatch.setattr(files, "move_into_place", placed)
     api.train(config)
-    assert used() / 1e6 == pytest.approx(dry.disk_mb, rel=0.05)
-    assert max(measured) / 1e6 == pytest.approx(dry.disk_peak_mb, rel=0.05)
+    assert used() < max(measured)
+    assert max(measured) / 1e6 == pytest.approx(dry.disk_mb, rel=0.05)
 
 
 @pytest.mark.parametrize("call", [api.dry_run, api.train])

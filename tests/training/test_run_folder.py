@@ -49,6 +49,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "name",
     [
+        "config.json",
         *("training/train.csv", "training/raw/x.txt", "training/checkpoints/notes.txt"),
         *("training/log.jsonl/x", "training/step-1.safetensors", "training/corpus/mine.txt"),
         # As a run would call them; but no run was ever here.
@@ -64,24 +65,13 @@ def test_files_that_no_run_has_written_are_rejected_and_left(
     folder = tmp_path / "project"
     own = folder / name
     own.parent.mkdir(parents=True)
-    own.write_text("user data")
+    own.write_text('{"model_type": "marian"}')
     config = text_run(tmp_path, "project", training=SHORT)
-    with pytest.raises(TrainingError) as caught:
+    with pytest.raises(ClearheadError) as caught:
         api.train(config, restart=restart)
-    assert caught.value.where == str(folder)
+    assert caught.value.where == str(folder / name if name == "config.json" else folder)
     assert name in f"{caught.value.what} {caught.value.why}"
-    assert files_of(folder) == {name: b"user data"}
-
-
-def test_a_restart_leaves_the_config_of_another_program(tmp_path: Path) -> None:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "config.json").write_text('{"model_type": "marian"}')
-    config = text_run(tmp_path, "project", training=SHORT)
-    with pytest.raises(TrainingError) as caught:
-        api.train(config, restart=True)
-    assert caught.value.where == str(folder / "config.json")
-    assert files_of(folder) == {"config.json": b'{"model_type": "marian"}'}
+    assert files_of(folder) == {name: b'{"model_type": "marian"}'}
 
 
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -171,6 +161,12 @@ def test_a_restart_removes_the_corpora_that_it_does_not_use(tmp_path: Path) -> N
         assert corpora_of(config) == {used, left[0], "notes.txt"}
     assert api.train(config, restart=True).finished
     assert corpora_of(config) == {used, "notes.txt"}
+    # A restart as another task leaves no corpus.
+    (tmp_path / "texts").mkdir()
+    texts = text_run(tmp_path / "texts", training=SHORT)
+    gc.collect()  # the first run has its corpus open as long as it is there
+    api.train(dataclasses.replace(texts, folder=config.folder), restart=True)
+    assert corpora_of(config) == {"notes.txt"}
 
 
 def test_no_corpus_is_removed_while_another_process_writes_one(tmp_path: Path) -> None:
@@ -183,18 +179,6 @@ def test_no_corpus_is_removed_while_another_process_writes_one(tmp_path: Path) -
         assert corpus.is_dir()
     remove_unused_corpora(corpus.parent)
     assert not corpus.exists()
-
-
-@pytest.mark.slow
-def test_a_restart_as_another_task_leaves_no_corpus(tmp_path: Path) -> None:
-    translator = small_run(tmp_path, max_steps=4)
-    api.train(translator)
-    assert len(corpora_of(translator)) == 1
-    (tmp_path / "texts").mkdir()
-    texts = text_run(tmp_path / "texts", training=SHORT)
-    gc.collect()  # the first run has its corpus open as long as it is there
-    api.train(dataclasses.replace(texts, folder=translator.folder), restart=True)
-    assert corpora_of(translator) == set()
 
 
 @pytest.mark.slow

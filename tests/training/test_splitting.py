@@ -154,10 +154,12 @@ def test_batches_as_large_are_split_at_once_also_after_the_run_is_resumed(
     assert_same(final_state(through), final_state(pieces))
 
 
+@pytest.mark.parametrize("steps", [0, 6])
 def test_an_example_that_does_not_fit_ends_the_run_with_advice_and_saves_its_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    config = small_run(tmp_path)
+    """Also before the first step, in which the largest batch is tried."""
+    config, memory = small_run(tmp_path), None
     step = Updater.step
 
     def smaller(updater: Updater, number: int, *rest: Any) -> float:
@@ -165,12 +167,18 @@ def test_an_example_that_does_not_fit_ends_the_run_with_advice_and_saves_its_ste
             SmallMemory(monkeypatch, TranslationTask, 3)
         return step(updater, number, *rest)
 
-    monkeypatch.setattr(Updater, "step", smaller)
+    if steps:
+        monkeypatch.setattr(Updater, "step", smaller)
+    else:
+        monkeypatch.setattr(loop, "TRIED_ON", ("cpu",))
+        memory = SmallMemory(monkeypatch, TranslationTask, 3)
     with pytest.raises(TrainingError, match="memory of the GPU is full") as caught:
         api.train(config)
+    assert caught.value.where == f"after step {steps}"
     assert "data.max_length" in str(caught.value.todo)
+    assert memory is None or memory.computed == 0
     _, fields = read_tensors(Path(config.folder) / "training" / "state.safetensors")
-    assert fields["step"] == 6
+    assert fields["step"] == steps
 
 
 @pytest.mark.parametrize("run", [small_run, text_run, feature_run])
@@ -197,17 +205,6 @@ def test_the_largest_batch_is_tried_before_the_first_step_and_changes_nothing(
     api.train(tried)
     assert memory.computed == 12 + 2  # of two epochs
     assert_same(final_state(plain), final_state(tried))
-
-
-def test_an_example_that_does_not_fit_ends_the_run_before_its_first_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop, "TRIED_ON", ("cpu",))
-    memory = SmallMemory(monkeypatch, TranslationTask, 3)
-    with pytest.raises(TrainingError, match="memory of the GPU is full") as caught:
-        api.train(small_run(tmp_path))
-    assert caught.value.where == "after step 0"
-    assert memory.computed == 0
 
 
 def updater_of(config: RunConfig, folder: Path, parallel: str, ranks: Ranks) -> tuple[Updater, Any]:

@@ -229,10 +229,8 @@ def dry_run(
         TrainingError: TensorBoard is configured and not installed.
     """
     imported("torch")
-    from clearhead.api.exporting import can_export_after_training
     from clearhead.api.preparation import Run
     from clearhead.data.reading.parts import parts_of
-    from clearhead.decoding.ctranslate2_library import size_of_export
     from clearhead.training.dry_run import try_steps
 
     try:
@@ -248,14 +246,10 @@ def dry_run(
             lines = prepared.report_lines()
             write_folder(Path(folder), config, prepared.files)
             size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
-            found = try_steps(prepared.task, model, ready, lines, size)
+            return try_steps(prepared.task, model, ready, lines, size)
     finally:
         for observer in observers:
             observer.close()
-    if not (config.training.export and can_export_after_training(config)):
-        return found
-    end = found.disk_mb + size_of_export(config.model, found.parameters) / 1e6
-    return replace(found, disk_mb=end, disk_peak_mb=max(end, found.disk_peak_mb))
 
 
 def _started(

@@ -424,8 +424,8 @@ def _checkpoint(name: str) -> str:
 
 def disk_needed(
     model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainingConfig, validations: int
-) -> tuple[int, int]:
-    """The bytes of the weights, checkpoints and state of a run: the peak, and at its end."""
+) -> int:
+    """The most bytes that the weights, checkpoints and states of a run take."""
     slots = (each for slots in optimizer.state_dict()["state"].values() for each in slots.values())
     weights = _bytes_of(parameters_of(model).values())
     state = weights + _bytes_of(each for each in slots if each is not None)
@@ -435,7 +435,7 @@ def disk_needed(
     # recent checkpoints are removed. The best one may be older than these.
     older = weights if validations > recent else 0
     previous = state if validations > 1 else weights  # the first state has no moments
-    return 2 * state + previous + recent * weights + older + average, state + weights + average
+    return 2 * state + previous + recent * weights + older + average
 
 
 def _bytes_of(tensors: Iterable[Tensor]) -> int:

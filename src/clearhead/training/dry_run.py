@@ -36,8 +36,7 @@ class DryRun:
         measure: name of the score that patience watches.
         data: lines of the data report.
         warning: about the settings of training; None if there is none.
-        disk_mb: size of the model folder at the end of the run, in megabytes.
-        disk_peak_mb: the largest size of the model folder during the run.
+        disk_mb: the largest size of the model folder during the run, in megabytes.
     """
 
     parameters: int
@@ -50,7 +49,6 @@ class DryRun:
     data: tuple[str, ...]
     warning: str | None = None
     disk_mb: float = 0.0
-    disk_peak_mb: float = 0.0
 
     def lines(self) -> list[str]:
         """The result for people. The last line is the length of the run."""
@@ -60,8 +58,7 @@ class DryRun:
             f"parameters: {self.parameters:,}",
             f"memory: about {megabytes(self.memory_mb)} ({self.memory_of}); "
             "validation may need more",
-            f"disk: at most {megabytes(self.disk_peak_mb)} during the run, "
-            f"about {megabytes(self.disk_mb)} at its end",
+            f"disk: at most {megabytes(self.disk_mb)} during the run",
             f"a step: about {self.seconds_per_step:.2g} s",
             self._length(),
         ]
@@ -122,8 +119,7 @@ def try_steps(
     validations = config.average_last
     if limits.total_steps:
         validations = math.ceil(limits.total_steps / config.validate_every)
-    disk = disk_needed(model, updater.optimizer, config, validations)
-    peak_mb, end_mb = ((prepared_bytes + each) / 1e6 for each in disk)
+    disk = prepared_bytes + disk_needed(model, updater.optimizer, config, validations)
     return DryRun(
         parameters=sum(p.numel() for p in model.parameters()),
         memory_mb=memory_mb(device),
@@ -134,8 +130,7 @@ def try_steps(
         measure=task.measure,
         data=data,
         warning="\n".join(warnings) or None,
-        disk_mb=end_mb,
-        disk_peak_mb=peak_mb,
+        disk_mb=disk / 1e6,
     )
 
 
