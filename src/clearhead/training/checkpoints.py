@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import ModelFolderError, TrainingError, UnreadableError
 from clearhead.folder.files import Write, json_bytes
-from clearhead.folder.manifest import Entries, check, read_entries, replace_together
+from clearhead.folder.manifest import Entries, Entry, check, read_entries, replace_together
 from clearhead.folder.model_folder import CHECKPOINTS, PROVENANCE, SCORES, WEIGHTS, written
 from clearhead.folder.tensors import (
     compare_shapes,
@@ -150,10 +150,17 @@ class Keeper:
         # Rank 0 alone compares files with them, before the others read the same files.
         return read_entries(self.folder) if self.ranks.is_first else {}
 
-    def _replace(self, files: Mapping[str, Write | str], removed: Sequence[str] = ()) -> None:
+    def _replace(
+        self,
+        files: Mapping[str, Write | str],
+        removed: Sequence[str] = (),
+        placed: Entries | None = None,
+    ) -> None:
         """Replace and remove files of the folder, all or none; only rank 0 does anything."""
+        # The files in `placed` have been written already.
         if self.ranks.is_first and (files or removed):
-            self._entries = replace_together(self.folder, self._entries, files, removed)
+            before = {**self._entries, **(placed or {})}
+            self._entries = replace_together(self.folder, before, files, removed)
 
     def _check_place(self) -> None:
         """Check that the folder is the one in which the run began."""
@@ -179,19 +186,21 @@ class Keeper:
         self._check_place()
         if not self.resumable:
             return
-        tensors, shards = dict(_of_state(model, optimizer)), None
+        tensors, placed = dict(_of_state(model, optimizer)), dict[str, Entry]()
+        state.environment = self.environment
+        facts = dataclasses.asdict(state)
         if any(map(is_shared, tensors.values())):
             from clearhead.folder.shards import write_shards
 
             self._remove_unused_shards()  # an unfinished one, if the disk was full
-            shards = write_shards(self.folder / SHARDS, tensors, self.ranks)
+            name, entries = write_shards(self.folder / SHARDS, tensors, self.ranks)
+            facts["shards"] = name
+            placed = {f"{SHARDS}/{name}/{file}": entry for file, entry in entries.items()}
             tensors.clear()
-        state.environment = self.environment
-        facts = dataclasses.asdict(state) | ({"shards": shards} if shards else {})
         files: dict[str, Write | str] = {STATE: partial(save_tensors, tensors=tensors, facts=facts)}
         if not state.finished and self._has(STATE):
             files[PREVIOUS_STATE] = STATE
-        self._replace(files, [PREVIOUS_STATE] if state.finished else [])
+        self._replace(files, [PREVIOUS_STATE] if state.finished else [], placed)
         self._remove_unused_shards()
 
     def _has(self, name: str) -> bool:
@@ -204,8 +213,10 @@ class Keeper:
 
         names = filter(self._has, (STATE, PREVIOUS_STATE))
         with suppress(ModelFolderError):  # one is damaged: it is not known what it needs
-            kept = [read_facts(self.folder / name).get("shards") for name in names]
-            remove_shards(self.folder / SHARDS, {each["folder"] for each in kept if each})
+            kept = {str(read_facts(self.folder / name).get("shards")) for name in names}
+            paths = [name for name in self._entries if name.startswith(f"{SHARDS}/")]
+            self._replace({}, [path for path in paths if Path(path).parent.name not in kept])
+            remove_shards(self.folder / SHARDS, kept)
 
     def read_state(
         self,
@@ -280,16 +291,17 @@ class Keeper:
         self, name: str, model: nn.Module, prefix: str = ""
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The fields of a state and its tensors: whole, or those of a model if it has shards."""
-        # The names of the tensors have the prefix, if there are shards. Rank 0 alone compares the
-        # hashes of the shards.
+        # The names of the tensors have the prefix, if there are shards.
         tensors, fields = read_tensors(self.folder / name, self._entries.get(name))
         shards = fields.pop("shards", None)
         if shards is not None:
             from clearhead.folder.shards import read_shards
 
+            for path, entry in self._entries.items():
+                if path.startswith(f"{SHARDS}/{shards}/"):
+                    check(self.folder / path, entry)
             like = partial(_like, parameters_of(model))
-            above, compare = self.folder / SHARDS, self.ranks.is_first
-            tensors = read_shards(above, shards, like, compare, prefix)
+            tensors = read_shards(self.folder / SHARDS, shards, like, prefix)
         return tensors, fields
 
     def _check_model(self, state: State, note: Callable[[str], None]) -> None:
