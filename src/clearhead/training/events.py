@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import threading
@@ -184,9 +183,6 @@ class JsonLog:
     Args:
         path: the file. It is created with its folder if needed.
         clock: returns the time.
-
-    Raises:
-        TrainingError: there is a symbolic link in its place.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
@@ -196,13 +192,8 @@ class JsonLog:
         self._failed = False
         self._lock = threading.Lock()  # the note of an interruption comes from another thread
         self._file: FileIO | None = None
-        try:
+        with suppress(OSError):  # the first event tries again and reports it
             self._file = _opened(path)
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                what, todo = "the log cannot be written", "remove the link"
-                raise TrainingError(what, where=path, why=reason(error), todo=todo) from None
-            # The first event tries again and reports it.
 
     def observe(self, event: Event) -> None:
         """Append the event."""
