@@ -303,17 +303,13 @@ class Trainer:
             with self.interruption:
                 reason = self._train_to_the_end()
         except KeyboardInterrupt:
-            # The second Ctrl-C: the steps since the last saved state are given up.
-            return self._end(f"interrupted; step {self._saved_step} is saved", finished=False)
+            reason = None  # the second Ctrl-C: the steps since the last saved state are given up
         except torch.OutOfMemoryError as error:
             what, where = "the memory of the GPU is full", f"after step {self.state.step}"
             todo = IF_MEMORY_IS_FULL if self.ranks.count == 1 else IF_MEMORY_IS_FULL_IN_ONE
             raise TrainingError(what, where=where, why=str(error), todo=todo) from None
         if reason is None:
-            # After a bad step the saved state is an earlier one.
-            earlier = self._saved_step != self.state.step
-            reason = f"interrupted; step {self._saved_step} is saved" if earlier else "interrupted"
-            return self._end(reason, finished=False)
+            return self._end(f"interrupted; step {self._saved_step} is saved", finished=False)
         return self._end(reason, finished=True)
 
     def _train_to_the_end(self) -> str | None:
