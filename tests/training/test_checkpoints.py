@@ -261,6 +261,20 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(tmp_path: Path, average
         torch.testing.assert_close(tensor, (used[0][name] + used[1][name]) / 2)
 
 
+def test_a_manifest_that_is_damaged_while_the_run_trains_is_written_anew(
+    run: RunConfig, whole: dict[str, torch.Tensor]
+) -> None:
+    class Flips(Watcher):
+        def observe(self, event: Event) -> None:
+            if isinstance(event, RunStarted):
+                flip(Path(run.folder, "manifest.json"), -20)
+
+    assert api.train(run, observers=[Flips()]).finished
+    assert_same(final_state(run), whole)
+    for name, entry in read_entries(Path(run.folder)).items():
+        check(Path(run.folder, name), entry)
+
+
 @pytest.mark.parametrize("place", [0, -20])
 def test_a_run_with_a_damaged_manifest_goes_on_without_it_as_advised(
     run: RunConfig, whole: dict[str, torch.Tensor], place: int

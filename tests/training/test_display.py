@@ -96,19 +96,11 @@ def test_a_line_has_the_score_that_selects_the_model_first(weights: str, is_best
 
 
 def test_a_resumed_run_starts_with_its_best_score() -> None:
-    begins = Picture(STARTED, Clock())
-    begins.take(PROGRESS)
-    assert "best" not in plain_lines(STARTED)[0] + drawn(begins, 80, 24)
+    assert "best" not in plain_lines(STARTED)[0]
     going_on = replace(STARTED, step=4_000, best_score=38.4, best_step=3_500)
     [line] = plain_lines(going_on)
     assert "resumes at step 4,000" in line
     assert line.endswith("best bleu 38.40 at step 3,500")
-    picture = Picture(going_on, Clock())
-    later = replace(VALIDATED, best_score=39.0, best_step=4_400)
-    for event, best in ((PROGRESS, "38.40 at step 3,500"), (later, "39.00 at step 4,400")):
-        picture.take(event)
-        [shown] = [row for row in drawn(picture, 80, 24).splitlines() if row.startswith("best")]
-        assert shown.split(maxsplit=1)[1].strip() == f"bleu {best}"
 
 
 def test_the_signatures_of_the_scores_come_last_and_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,6 +160,7 @@ class Keeper:
         # The files in `placed` have been written already.
         if self.ranks.is_first and (files or removed):
             before = {**self._entries, **(placed or {})}
+            del self._entries  # if this fails, they are read again
             self._entries = replace_together(self.folder, before, files, removed)
 
     def _check_place(self) -> None:

@@ -156,16 +156,12 @@ class Picture:
             self._history.append(event.scores[event.measure])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width, started = options.max_width, self._started
+        width = options.max_width
         parts = [self._training(width)]
         if self._validated is not None:
             parts.append(self._validation(self._validated, width))
             height = options.height or console.size.height
             parts += self._samples(self._validated.samples, height, width)
-        elif (value := started.best_score) is not None:
-            # The best score before a run was resumed, until the next validation.
-            best = _best(started.measure, value, started.best_step)
-            parts.append(_table(width, ("", ""), ("best", best)))
         yield Group(*parts)
 
     def _training(self, width: int) -> Table:
