@@ -21,7 +21,7 @@ from clearhead.folder.manifest import check, read_entries
 from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig
 from clearhead.training.checkpoints import PREVIOUS_STATE, STATE, Keeper, State
-from clearhead.training.events import Event, Note, RunStarted, Validated
+from clearhead.training.events import Event, RunStarted, Validated
 from model_folders import replace_tensors
 from small_runs import (
     StopsAtReport,
@@ -67,10 +67,6 @@ class Breaks(Watcher):
             raise ZeroDivisionError
 
 
-def notes(watcher: Watcher) -> list[str]:
-    return [event.text for event in watcher.events if isinstance(event, Note)]
-
-
 def steps_of(run: RunConfig) -> list[int]:
     """The steps of the state and the state before, if they are the files of the manifest."""
     found, entries = [], read_entries(Path(run.folder))
@@ -97,7 +93,7 @@ def test_a_damaged_state_falls_back_to_the_one_before(
     with pytest.raises(ZeroDivisionError):
         api.train(run, observers=[watcher, Breaks()])
     assert steps_of(run) == [before]
-    told = [note for note in notes(watcher) if str(path) in note]
+    told = [note for note in watcher.notes if str(path) in note]
     assert len(told) == 1
     assert f"step {before}" in told[0]
     assert api.train(run).finished
@@ -168,7 +164,7 @@ def test_a_file_that_the_system_cannot_read_is_not_replaced(
             api.train(run, observers=[watcher])
     assert caught.value.where == str(path)
     assert "Too many open files" in str(caught.value.why)
-    assert not [note for note in notes(watcher) if "damaged" in note]
+    assert not [note for note in watcher.notes if "damaged" in note]
     assert {each: each.read_bytes() for each in before} == before
     assert api.train(run).finished
 
@@ -224,7 +220,7 @@ def test_a_damaged_model_is_replaced_by_the_next_validation(
         with pytest.raises(ModelFolderError):
             api.load_translator(run.folder, engine="torch").translate(["a"])
     assert api.train(run, observers=[watcher]).finished
-    assert [note for note in notes(watcher) if str(path) in note]
+    assert [note for note in watcher.notes if str(path) in note]
     assert api.load_translator(run.folder, engine="torch").translate(["a"])
     assert_same(final_state(run), whole)
     flip(path, -9)  # after its end there is no next validation
@@ -251,7 +247,7 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(tmp_path: Path, average
                 copy_with_links(checkpoints, tmp_path / "kept")
 
     assert api.train(config, observers=[watcher, Keeping()]).finished
-    assert len([note for note in notes(watcher) if str(damaged) in note]) == 1
+    assert len([note for note in watcher.notes if str(damaged) in note]) == 1
     average = checkpoints / "average.safetensors"
     if average_last == 2:  # the other one alone is no average
         assert not average.exists()
@@ -322,7 +318,7 @@ def test_what_can_change_the_result_is_reported(run: RunConfig, fact: str | None
         replace_tensors(Path(run.folder), STATE, tensors, facts)
     watcher = Watcher()
     assert api.train(run, observers=[watcher]).finished
-    found = [note for note in notes(watcher) if "was " in note and "now " in note]
+    found = [note for note in watcher.notes if "was " in note and "now " in note]
     assert [f"{fact} was another, now " in note for note in found] == [True] * (fact is not None)
 
 

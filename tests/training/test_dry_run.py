@@ -20,7 +20,6 @@ from clearhead.training import dry_run
 from clearhead.training import progress as meter
 from clearhead.training.checkpoints import State
 from clearhead.training.dry_run import DryRun
-from clearhead.training.events import Note
 from clearhead.training.step import Updater
 from clearhead.training.task import Loss, Task
 from small_runs import Watcher, feature_run, prepared, small_run, spelled_run, text_run
@@ -63,8 +62,8 @@ def test_the_length_of_a_run_with_steps_of_two_seconds(
 def test_a_dry_run_notes_its_progress_and_returns_its_findings(tmp_path: Path) -> None:
     watcher, data = Closed(), set[str]()
     data.update(api.dry_run(small_run(tmp_path), observers=[watcher]).data)
-    notes = [event.text for event in watcher.events if isinstance(event, Note)]
-    assert notes == ["learning the vocabulary (bpe)", "encoded 120 pairs", "trying a few steps"]
+    notes = ["learning the vocabulary (bpe)", "encoded 120 pairs", "trying a few steps"]
+    assert watcher.notes == notes
     assert data
     assert not data & set(notes)
     assert watcher.closed == 1

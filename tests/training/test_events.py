@@ -94,7 +94,7 @@ def test_a_log_that_cannot_be_opened_is_one_warning_and_has_all_lines_later(
     for number in range(2):
         notify([log, watcher], Note(f"note {number}"))
     JsonLog(folder / "log.jsonl").close()  # it was never open
-    notes = [event.text for event in watcher.events if isinstance(event, Note)]
+    notes = watcher.notes
     assert sum(str(folder / "log.jsonl") in text for text in notes) == len(notes) - 2 == 1
     folder.unlink()
     folder.mkdir()
@@ -134,7 +134,7 @@ def test_a_log_on_a_full_disk_is_one_warning_and_continues_with_whole_lines(
     disk = FullDisk(log, space)
     for number in range(4):
         notify([log, watcher], Note(f"note {number}"))
-    notes = [event.text for event in watcher.events if isinstance(event, Note)]
+    notes = watcher.notes
     warnings = [text for text in notes if text.startswith("warning")]
     assert len(warnings) == (space < 4 * 60)
     assert all("log.jsonl" in text for text in warnings)
@@ -162,13 +162,13 @@ def test_tensorboard_that_cannot_write_is_one_warning_and_tries_again(
     for _ in range(2):
         notify([log, watcher], PROGRESS)
     log.close()
-    assert sum(isinstance(event, Note) for event in watcher.events) == 1
+    assert len(watcher.notes) == 1
     log, watcher = TensorBoardLog(tmp_path / "board"), Watcher()
     for step in (1, 2, 3, 4):
         monkeypatch.setattr(writer, "add_scalar", full if step in (2, 3) else add_scalar)
         notify([log, watcher], replace(PROGRESS, step=step))
     log.close()
-    assert sum(isinstance(event, Note) for event in watcher.events) == 1
+    assert len(watcher.notes) == 1
     events = accumulators.EventAccumulator(str(tmp_path / "board"))
     events.Reload()
     assert [event.step for event in events.Scalars("training/loss")] == [1, 4]

@@ -17,7 +17,7 @@ from clearhead.folder.model_folder import open_folder
 from clearhead.folder.shards import remove_shards
 from clearhead.inspect.findings import STUDY, write_finding
 from clearhead.settings import RunConfig
-from clearhead.training.events import Event, Note, Validated
+from clearhead.training.events import Event, Validated
 from small_runs import Watcher, copy_with_links, small_run
 
 PHOTOS = ("photo.jpg", "000001/shard-00001-model-00001-of-00001.safetensors")
@@ -103,7 +103,7 @@ def test_a_pipe_in_the_place_of_the_log_or_the_state_does_not_stop_a_run(
     path.unlink()
     os.mkfifo(path)
     assert api.train(run, observers=[watcher]).finished
-    assert any(str(path) in event.text for event in watcher.events if isinstance(event, Note))
+    assert any(str(path) in note for note in watcher.notes)
 
 
 @pytest.mark.parametrize("target", ["missing", ".", "link"])

@@ -14,16 +14,15 @@ from torch import nn
 
 from clearhead import api
 from clearhead.errors import ModelFolderError
-from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig, ScheduleConfig, TrainingConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training import loop
 from clearhead.training.checkpoints import Keeper, State
-from clearhead.training.events import Event, Note, Progress
+from clearhead.training.events import Event, Progress
 from clearhead.training.loop import Limits
 from clearhead.training.step import Updater
 from clearhead.training.task import Evaluation, Loss
-from small_runs import Watcher, assert_same, final_state, prepared, small_run
+from small_runs import Killed, Watcher, assert_same, final_state, prepared, saved, small_run
 
 CONSTANT = ScheduleConfig(kind="constant", peak=1e-3, warmup=1)
 LINEAR = ScheduleConfig(kind="linear", peak=1e-3, warmup=1)
@@ -112,12 +111,11 @@ def test_training_and_the_dry_run_warn_once_of_a_long_warmup(tmp_path: Path) -> 
     )
     (line,) = (line for line in api.dry_run(config).lines() if "training.schedule.warmup" in line)
     api.train(config, observers=[watcher])
-    notes = [e.text for e in watcher.events if isinstance(e, Note) and e.text == line]
-    assert len(notes) == 1
+    assert watcher.notes.count(line) == 1
     # Nothing is trained any more.
     again = Watcher()
     api.train(config, observers=[again])
-    assert not any("schedule.warmup" in e.text for e in again.events if isinstance(e, Note))
+    assert not any("schedule.warmup" in note for note in again.notes)
 
 
 class Clock:
@@ -218,15 +216,6 @@ def test_epochs_end_a_run_when_all_their_batches_are_seen(tmp_path: Path, accumu
     ended = api.train(config)
     assert "2 epochs" in ended.reason
     assert ended.step == sum(-(-task.batch_count(epoch) // accumulate) for epoch in range(2))
-
-
-class Killed(BaseException):
-    """Raised in place of a killed process: nothing may be written after it."""
-
-
-def saved(config: RunConfig) -> State:
-    path = Path(config.folder) / "training" / "state.safetensors"
-    return State(**read_tensors(path)[1])
 
 
 def uninterrupted(folder: Path, **training: Any) -> tuple[RunConfig, RunConfig]:

@@ -20,7 +20,7 @@ from clearhead.settings import (
     TokenizerConfig,
     TrainingConfig,
 )
-from clearhead.training.events import Note, Progress
+from clearhead.training.events import Progress
 from clearhead.training.step import Updater
 from small_runs import Watcher, final_state
 
@@ -111,7 +111,7 @@ def test_a_warning_comes_first_if_the_device_is_slow_in_the_precision(
         watcher = Watcher()
         run(config, observers=[watcher])
         slow = precision == "bf16" and not has
-        notes = [event.text for event in watcher.events if isinstance(event, Note)]
+        notes = watcher.notes
         warned = [note for note in notes if note.startswith("warning: this device")]
         assert warned == (notes[:1] if slow else [])
         assert all("training.precision to auto" in note for note in warned)
