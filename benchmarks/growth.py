@@ -102,11 +102,10 @@ class Training:
         # The loss needs neither the corpus nor the validation data.
         data = TranslationData(words, words, cast(Corpus, None), (), ())
         self.device = device
-        self.task = TranslationTask(RunConfig(model=model, training=training), data)
+        run = RunConfig(seed=1, model=model, training=training)
+        self.task = TranslationTask(run, data)
         self.model = random_model(model).to(device).train()
-        self.updater = Updater(
-            self.task, self.model, training, 1, model.d_model, training.max_steps, ranks
-        )
+        self.updater = Updater(self.task, self.model, run, training.max_steps, ranks)
         self.updater.connect()
         self.made = 0
 

@@ -168,7 +168,7 @@ def test_the_state_of_a_run_comes_back_to_a_gpu_with_all_its_bits(tmp_path: Path
     config = small_run(tmp_path, device=GPU, max_steps=2, validate_every=2)
     api.train(config)
     model = prepared(config, tmp_path / "corpus").build_model().to(GPU)
-    optimizer = make_optimizer(model, config.training.optimizer, config.training.fine_tuning)
+    optimizer = make_optimizer(model, config.training)
     state = Keeper(Path(config.folder), 1, {}).read_state(model, optimizer)
     assert state is not None
     assert state.step == 2
@@ -200,7 +200,8 @@ def test_the_engines_for_several_processes_train_as_without(
     for ranks in (ALONE, Exchanging()):
         torch.manual_seed(1)
         model = ready.build_model().to(GPU)
-        updater = Updater(ready.task, model, training, 1, config.model.d_model, 4, ranks)
+        run = dataclasses.replace(config, training=training)
+        updater = Updater(ready.task, model, run, 4, ranks)
         updater.connect()
         assert updater.is_sharded == (parallel == "fsdp" and ranks is not ALONE)
         for number in (1, 2, 3):
@@ -209,7 +210,7 @@ def test_the_engines_for_several_processes_train_as_without(
         keeper = Keeper(tmp_path / type(ranks).__name__, 1, {"clearhead": "test"})
         keeper.write_state(model, updater.optimizer, state)
         plain = ready.build_model().to(GPU)
-        optimizer = make_optimizer(plain, training.optimizer, training.fine_tuning)
+        optimizer = make_optimizer(plain, training)
         assert keeper.read_state(plain, optimizer) is not None
         trained = [whole(each).flatten() for each in parameters_of(model).values()]
         found.append(torch.cat(trained))

@@ -96,8 +96,7 @@ class Trainer:
         data = TranslationData(nothing, nothing, nothing, (), ())
         model = build(job, config).to(device).train()
         self.task = Task(config, data)
-        training, width = config.training, config.model.d_model
-        self.updater = Updater(self.task, model, training, config.seed, width, training.max_steps)
+        self.updater = Updater(self.task, model, config, config.training.max_steps)
         self.steps = 0
 
     def ready(self, batch: Batch) -> OwnBatch:

@@ -386,9 +386,7 @@ def test_a_timed_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> No
     trainer = Trainer(
         same.task,
         same.model,
-        TrainingConfig(max_steps=100_000),
-        seed=1,
-        d_model=MODEL.d_model,
+        RunConfig(seed=1, model=MODEL, training=TrainingConfig(max_steps=100_000)),
         keeper=cast(Keeper, None),  # which no step needs
         observers=[],
     )

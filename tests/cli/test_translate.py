@@ -23,7 +23,7 @@ from clearhead.cli import streams
 from clearhead.cli.streams import Arriving, Counter, Line, blocks
 from clearhead.data.reading.lines import read_stream
 from clearhead.errors import DataError, SearchError
-from clearhead.folder.model_folder import replace_files
+from clearhead.folder.manifest import read_entries, replace_together
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.training.display import displays
 from fake_translator import Backwards, run
@@ -685,7 +685,7 @@ def test_a_folder_without_a_style_as_of_an_imported_model_cannot_normalise(
     moses: str, tmp_path: Path
 ) -> None:
     old = shutil.copytree(moses, tmp_path / "old")
-    replace_files(old, {}, ["text_style.json"])
+    replace_together(old, read_entries(old), {}, ["text_style.json"])
     code, _, err = run("translate", str(old), stdin=ORDINARY)
     assert (code, of_inputs(err)) == (0, "")
     assert run("translate", str(old), "--normalise", stdin=ORDINARY)[0] == 4

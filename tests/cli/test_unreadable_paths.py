@@ -188,7 +188,7 @@ def test_a_run_that_cannot_be_removed(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "training").mkdir()
-    for file in ("config.json", name):
+    for file in ("training/data.json", name):
         (tmp_path / file).write_text("{}")
     unlink = Path.unlink
 
@@ -201,7 +201,7 @@ def test_a_run_that_cannot_be_removed(
     with pytest.raises(TrainingError, match="the old run cannot be removed") as raised:
         forget_run(tmp_path)
     assert raised.value.where == str(tmp_path / name)
-    assert not (tmp_path / "config.json").exists()  # so that none is half there
+    assert not (tmp_path / "training/data.json").exists()  # so that no half of it is resumed
 
 
 @both

@@ -42,6 +42,12 @@ def test_the_description_has_the_format_the_files_and_the_comparison(
     assert (tree["format"], tree["version"]) == ("other", exports.VERSION)
     entry = {"size": 7, "sha256": hashlib.sha256(b"weights").hexdigest()}
     assert tree["files"] == {"model.bin": entry}
+    # Another format or version is rejected.
+    for format, version in (("third", exports.VERSION), ("other", 99)):
+        change(tmp_path / "out" / DESCRIPTION, version=version)
+        with pytest.raises(ExportError) as caught:
+            read_export(tmp_path / "out", format, translator)
+        assert caught.value.where == str(tmp_path / "out")
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -65,18 +71,6 @@ def test_an_export_that_fails_leaves_the_previous_one(
     assert caught.value.todo
     assert is_new or (output / "model.bin").read_text() == "weights"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"][: 2 - is_new]
-
-
-def test_an_export_of_another_format_or_version_is_rejected(
-    translator: ModelFolder, tmp_path: Path
-) -> None:
-    write_export(translator, "other", tmp_path / "out", build)
-    with pytest.raises(ExportError) as caught:
-        read_export(tmp_path / "out", "third", translator)
-    assert caught.value.where == str(tmp_path / "out")
-    change(tmp_path / "out" / DESCRIPTION, version=99)
-    with pytest.raises(ExportError):
-        read_export(tmp_path / "out", "other", translator)
 
 
 def change(path: Path, **entries: Any) -> None:

@@ -16,7 +16,6 @@ from clearhead.folder.files import (
     atomic_file,
     read_bounded,
     read_json,
-    remove,
     write_bytes,
     write_json,
     write_together,
@@ -87,32 +86,6 @@ def test_what_cannot_be_written_is_an_error_of_the_callers_kind(
     assert caught.value.todo
 
 
-def test_what_to_do_depends_on_the_error_of_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    advice = set()
-    for number in (errno.ENOSPC, errno.EROFS, errno.EIO, errno.EACCES):
-
-        def fail(*_: object, number: int = number) -> None:
-            raise OSError(number, os.strerror(number))
-
-        monkeypatch.setattr(os, "fsync", fail)
-        with pytest.raises(ModelFolderError) as caught:
-            write_bytes(tmp_path / "file", b"new")
-        advice.add(caught.value.todo)
-        assert not any(tmp_path.iterdir())
-    assert len(advice) == 4
-
-
-def test_a_file_that_cannot_be_removed_is_named(tmp_path: Path) -> None:
-    remove(tmp_path / "missing")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ModelFolderError) as caught:
-        remove(tmp_path / "folder")
-    assert caught.value.where == str(tmp_path / "folder")
-    assert caught.value.todo
-
-
 def test_files_that_belong_together_appear_together(tmp_path: Path) -> None:
     def fail(path: Path) -> None:
         raise OSError("no space")
@@ -166,21 +139,27 @@ def test_only_files_that_end_within_the_limit_are_read(tmp_path: Path) -> None:
             read_bounded(endless)
 
 
-@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("of_folder", [True, False])
 def test_a_folder_that_cannot_be_synced_is_no_error_but_a_failing_disk_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_folder: bool
 ) -> None:
-    fsync = os.fsync
+    write_bytes(tmp_path / "file", b"old")
+    fsync, advice = os.fsync, set[str | None]()
+    failing = (errno.ENOSPC, errno.EROFS, errno.EIO)
+    for code in (errno.EINVAL, errno.ENOTSUP, errno.EACCES, *failing):
 
-    def refusing(descriptor: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(code, os.strerror(code))
-        fsync(descriptor)
+        def refusing(descriptor: int, code: int = code) -> None:
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode) == of_folder:
+                raise OSError(code, os.strerror(code))
+            fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", refusing)
-    if code == errno.EIO:
-        with pytest.raises(ModelFolderError):
+        monkeypatch.setattr(os, "fsync", refusing)
+        if of_folder and code not in failing:
             write_bytes(tmp_path / "file", b"new")
-    else:
-        write_bytes(tmp_path / "file", b"new")
-        assert (tmp_path / "file").read_bytes() == b"new"
+            assert (tmp_path / "file").read_bytes() == b"new"
+            continue
+        with pytest.raises(ModelFolderError) as caught:
+            write_bytes(tmp_path / "file", b"newer")
+        advice.add(caught.value.todo)
+        assert of_folder or [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
+    assert len(advice) == len(failing) + (not of_folder)

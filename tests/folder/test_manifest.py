@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from clearhead.folder.manifest import (
     check,
     entries_in,
     entry_of,
+    read_entries,
     read_manifest,
     replace_together,
     sealed,
 )
-from clearhead.folder.model_folder import read_entries, replace_files, written
+from clearhead.folder.model_folder import replace_files, written
 
 OLD = {"weights": b"old weights", "training/state": b"old state", "training/previous": b"older"}
 NEW = {"weights": b"new weights", "training/state": b"new", "training/previous": b"old state"}
@@ -141,9 +142,15 @@ def test_a_file_that_is_missing_or_changed_is_found(tmp_path: Path, damage: byte
 
 
 def test_a_file_that_is_removed_is_not_listed(tmp_path: Path) -> None:
-    replace_files(start(tmp_path), {}, ["training/previous"])
+    before = read_entries(start(tmp_path))
+    after = replace_together(tmp_path, before, {}, ["training/previous", "missing"])
     assert content(tmp_path).keys() == {"weights", "training/state"}
+    assert after == read_entries(tmp_path)
     assert not (tmp_path / "training/previous").exists()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ModelFolderError) as caught:
+        replace_together(tmp_path, after, {}, ["folder"])
+    assert caught.value.todo
 
 
 ENTRY = {"size": 1, "sha256": "0" * 64}
@@ -174,18 +181,14 @@ def test_a_manifest_that_was_changed_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_manifest_of_others_has_what_they_want(tmp_path: Path) -> None:
-    def tree(new: Mapping[str, Entry]) -> dict[str, Any]:
-        return {"files": {name: entry._asdict() for name, entry in new.items()}, "more": 1}
-
-    replace_together(tmp_path, {"a": written(b"new")}, "other.json", tree)
+    others: dict[str, Any] = {"manifest": "other.json", "facts": {"more": 1}}
+    replace_together(tmp_path, {}, {"a": written(b"new")}, **others)
     found = json.loads((tmp_path / "other.json").read_text())
     assert found["more"] == 1
     assert entries_in(found) == {"a": entry_of(tmp_path / "a")}
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(ExportError):
-        replace_together(
-            tmp_path / "file" / "inside", {"a": written(b"")}, "other.json", tree, ExportError
-        )
+        replace_together(tmp_path / "file", {}, {"a": written(b"")}, kind=ExportError, **others)
 
 
 @pytest.mark.parametrize("kind", ["device", "pipe", "folder", "sparse"])

@@ -16,7 +16,7 @@ from clearhead import api
 from clearhead.api.start import starting_point
 from clearhead.errors import ModelFolderError
 from clearhead.folder.files import json_bytes, read_file, write_json
-from clearhead.folder.manifest import MANIFEST, entry_of, replace_together, sealed, unsealed
+from clearhead.folder.manifest import MANIFEST, entry_of, replace_together
 from clearhead.folder.model_folder import (
     WEIGHTS,
     open_folder,
@@ -73,8 +73,12 @@ def test_the_configuration_and_the_files_come_back_equal(trained: Path) -> None:
 
 
 def test_a_missing_folder_and_one_of_no_model_say_how_to_make_one(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for name in ("missing", "empty", "missing/below"):
+    """Also beside the manifest of another program, or of what `study` has found."""
+    for name in ("empty", "page", "findings"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "page" / MANIFEST).write_text('{"name": "a web page"}')
+    replace_together(tmp_path / "findings", {}, {"study.json": written(b"{}")})
+    for name in ("missing", "empty", "missing/below", "page", "findings"):
         with pytest.raises(ModelFolderError) as caught:
             open_folder(tmp_path / name)
         assert caught.value.where == str(tmp_path / name)
@@ -87,6 +91,7 @@ def test_weights_that_were_removed_have_a_checkpoint_in_their_place(tmp_path: Pa
     api.train(config)
     folder = Path(config.folder)
     (folder / WEIGHTS).unlink()
+    assert open_folder(folder, trained=False).config
     checkpoints = folder / "training" / "checkpoints"
     with pytest.raises(ModelFolderError) as caught:
         api.load_translator(folder)
@@ -188,17 +193,6 @@ def test_a_folder_without_a_manifest_is_opened_unchecked(folder: Path) -> None:
     change["sides"]["source"]["longest"] = 5
     (folder / "text_style.json").write_text(json.dumps(change))
     assert api.load_translator(folder).translate(["1 a b"])
-
-
-@pytest.mark.parametrize("name", ["../x", "/x", "training/../../x"])
-def test_a_manifest_with_the_path_of_another_folder_is_refused(folder: Path, name: str) -> None:
-    tree = unsealed(json.loads((folder / MANIFEST).read_bytes()))
-    tree["files"][name] = {"size": 1, "sha256": "0" * 64}
-    write_json(folder / MANIFEST, sealed(tree))
-    with pytest.raises(ModelFolderError) as caught:
-        open_folder(folder)
-    assert caught.value.where == str(folder / MANIFEST)
-    assert MANIFEST in str(caught.value.todo)
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.model"])
@@ -317,32 +311,3 @@ def test_a_full_disk_is_reported_and_leaves_the_old_files_whole(tmp_path: Path) 
         assert "ulimit" in line
     assert {path.name for path in tmp_path.iterdir()} == {"weights", "scores"}
     assert {path.read_text() for path in tmp_path.iterdir()} == {"old"}
-
-
-def test_a_folder_without_weights_says_how_to_go_on(tmp_path: Path) -> None:
-    write_models(tmp_path)
-    folder = tmp_path / "translator"
-    (folder / WEIGHTS).unlink()
-    with pytest.raises(ModelFolderError) as caught:
-        open_folder(folder)
-    assert caught.value.where == str(folder)
-    assert "clearhead train" in str(caught.value.todo)
-    assert open_folder(folder, trained=False).config
-
-
-def test_what_is_no_model_folder_is_named_as_such(tmp_path: Path) -> None:
-    """Also beside the manifest of another program, or of what `study` has found."""
-    page, findings = tmp_path / "page", tmp_path / "inspection"
-    page.mkdir()
-    (page / "manifest.json").write_text('{"name": "a web page"}')
-    findings.mkdir()
-    replace_together(
-        findings,
-        {"study.json": lambda path: path.write_bytes(b"{}")},
-        "manifest.json",
-        lambda new: {"files": {name: entry._asdict() for name, entry in new.items()}},
-    )
-    for folder in (page, findings):
-        with pytest.raises(ModelFolderError) as caught:
-            open_folder(folder)
-        assert caught.value.where == str(folder)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,13 +16,15 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from clearhead.errors import ModelFolderError
+from clearhead.folder.manifest import check, entry_of, read_entries
 from clearhead.folder.shards import read_shards, remove_shards, write_shards
 from clearhead.ranks import ALONE
-from clearhead.settings import FineTuningConfig, OptimizerConfig
+from clearhead.settings import TrainingConfig
 from clearhead.sharding import is_shared, whole
-from clearhead.training.checkpoints import Keeper, State
+from clearhead.training.checkpoints import PREVIOUS_STATE, STATE, Keeper, State
 from clearhead.training.step import make_optimizer, shard
 from several_processes import group_of_one
+from small_runs import flip
 
 TENSORS = {
     "model.a": torch.arange(15.0).reshape(5, 3),
@@ -45,16 +46,20 @@ def shared(tensor: Tensor) -> Tensor:
     return distribute_tensor(tensor, init_device_mesh("cpu", (1,)), [Shard(0)])
 
 
-def written(folder: Path) -> dict[str, Any]:
-    return write_shards(folder, {name: shared(each) for name, each in TENSORS.items()}, ALONE)
+def written(folder: Path) -> str:
+    name, entries = write_shards(
+        folder, {name: shared(each) for name, each in TENSORS.items()}, ALONE
+    )
+    assert entries == {path.name: entry_of(path) for path in (folder / name).iterdir()}
+    return name
 
 
 def test_what_was_written_is_read_whole_or_shared_out(tmp_path: Path) -> None:
-    facts = written(tmp_path)
+    name = written(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        whole = read_shards(tmp_path, facts, lambda name: None)
-    parts = read_shards(tmp_path, facts, lambda name: shared(TENSORS["model.a"]))
+        whole = read_shards(tmp_path, name, lambda name: None)
+    parts = read_shards(tmp_path, name, lambda name: shared(TENSORS["model.a"]))
     assert whole.keys() == parts.keys() == TENSORS.keys()
     for name, tensor in TENSORS.items():
         torch.testing.assert_close(whole[name], tensor, rtol=0, atol=0)
@@ -62,37 +67,20 @@ def test_what_was_written_is_read_whole_or_shared_out(tmp_path: Path) -> None:
 
 
 def test_each_write_has_a_folder_of_its_own_until_it_is_removed(tmp_path: Path) -> None:
-    facts = [written(tmp_path) for _ in range(3)]
-    assert [each["folder"] for each in facts] == ["000001", "000002", "000003"]
+    assert [written(tmp_path) for _ in range(3)] == ["000001", "000002", "000003"]
     (tmp_path / "other").mkdir()
     remove_shards(tmp_path, {"000002"})
     assert {path.name for path in tmp_path.iterdir()} == {"000002", "other"}
-    read_shards(tmp_path, facts[1], lambda name: None)
+    read_shards(tmp_path, "000002", lambda name: None)
 
 
-@pytest.mark.parametrize("damage", ["flipped", "short", "missing", "extra"])
-def test_damage_is_found(tmp_path: Path, damage: str) -> None:
-    facts = written(tmp_path)
-    (path,) = (tmp_path / facts["folder"]).iterdir()
-    content = path.read_bytes()
-    if damage == "flipped":
-        path.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
-    elif damage == "short":
-        path.write_bytes(content[:-1])
-    elif damage == "missing":
-        path.unlink()
-    else:
-        path.with_name("shard-00002-model-00001-of-00001.safetensors").write_bytes(content)
+@pytest.mark.parametrize("name", ["../000001", 3, None, "000002"])
+def test_another_name_is_damage(tmp_path: Path, name: object) -> None:
+    (tmp_path / "shards").mkdir()
+    written(tmp_path)
     with pytest.raises(ModelFolderError) as caught:
-        read_shards(tmp_path, facts, lambda name: None)
-    assert facts["folder"] in str(caught.value.where)
-
-
-@pytest.mark.parametrize("change", [{"folder": "../x"}, {"folder": 3}, {"files": None}, {}])
-def test_other_facts_are_damage_too(tmp_path: Path, change: dict[str, Any]) -> None:
-    facts = {**written(tmp_path), **change} if change else {}
-    with pytest.raises(ModelFolderError):
-        read_shards(tmp_path, facts, lambda name: None)
+        read_shards(tmp_path / "shards", name, lambda name: None)
+    assert caught.value.where == str(tmp_path / "shards")
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
@@ -107,7 +95,7 @@ def sharded_model(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
     shard(model, "cpu", 1)
-    optimizer = make_optimizer(model, OptimizerConfig(), FineTuningConfig())
+    optimizer = make_optimizer(model, TrainingConfig(max_steps=1))
     model(torch.randn(2, 3)).sum().backward()
     optimizer.step()
     return model, optimizer
@@ -121,7 +109,8 @@ def folders(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "training" / "shards").iterdir())
 
 
-def test_a_state_in_shards_has_two_generations(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["flipped", "short", "missing"])
+def test_a_state_in_shards_has_two_generations(tmp_path: Path, damage: str) -> None:
     keeper = Keeper(tmp_path, 1, {"clearhead": "test"})
     states = {step: sharded_model(step) for step in (1, 2, 3)}
     for step, (model, optimizer) in states.items():
@@ -129,7 +118,13 @@ def test_a_state_in_shards_has_two_generations(tmp_path: Path) -> None:
     assert folders(tmp_path) == ["000002", "000003"]
 
     (path,) = (tmp_path / "training" / "shards" / "000003").iterdir()
-    path.write_bytes(path.read_bytes()[:-1])
+    assert {str(path.relative_to(tmp_path)), STATE, PREVIOUS_STATE} < read_entries(tmp_path).keys()
+    if damage == "flipped":
+        flip(path, -3)
+    elif damage == "short":
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        path.unlink()
     model, optimizer = sharded_model(4)
     notes: list[str] = []
     found = keeper.read_state(model, optimizer, notes.append)
@@ -147,6 +142,8 @@ def test_a_state_in_shards_has_two_generations(tmp_path: Path) -> None:
     found.finished = True
     keeper.write_state(model, optimizer, found)
     assert folders(tmp_path) == ["000003"]  # in the place of the damaged one
+    for name, entry in read_entries(tmp_path).items():
+        check(tmp_path / name, entry)
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
     keeper.restore_current(model)
@@ -158,7 +155,7 @@ def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
     keeper.write_state(*sharded_model(1), State(step=1))
     model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 1))
     shard(model, "cpu", 1)
-    optimizer = make_optimizer(model, OptimizerConfig(), FineTuningConfig())
+    optimizer = make_optimizer(model, TrainingConfig(max_steps=1))
     with pytest.raises(ModelFolderError) as caught:
         keeper.read_state(model, optimizer)
     assert "0.weight" in str(caught.value.why) or "0.bias" in str(caught.value.why)

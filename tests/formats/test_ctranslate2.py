@@ -220,9 +220,9 @@ def test_a_new_export_replaces_the_files_of_the_old_one_and_no_others(folder: Pa
     for mine in (path / "notes.txt", path / "mine" / "file", folder / "outside"):
         mine.write_text("precious")
     (path / "older.bin").write_text("of the previous export")
-    description = json.loads((path / "clearhead.json").read_text())
-    description["files"] |= {"older.bin": 22, "../outside": 8}
-    (path / "clearhead.json").write_text(json.dumps(description))
+    files = json.loads((path / "clearhead.json").read_text())["files"]
+    files["older.bin"] = {"size": 22, "sha256": "0" * 64}
+    change_description(path / "clearhead.json", files=files)
     (path / "config.json").write_text("{}")
     assert export_model(folder) == path
     for mine in (path / "notes.txt", path / "mine" / "file", folder / "outside"):

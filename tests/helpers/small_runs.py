@@ -29,8 +29,8 @@ from clearhead.settings import (
     TrainingConfig,
     config_from,
 )
-from clearhead.training.checkpoints import SHARDS, STATE
-from clearhead.training.events import Event, Progress, Validated
+from clearhead.training.checkpoints import SHARDS, STATE, State
+from clearhead.training.events import Event, Note, Progress, Validated
 
 COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
 SMALL_MODEL = {"encoder_layers": 1, "d_model": 16, "d_ff": 32, "n_heads": 2, "dropout": 0.1}
@@ -57,6 +57,18 @@ class Watcher:
 
     def close(self) -> None:
         pass
+
+    @property
+    def notes(self) -> list[str]:
+        return [event.text for event in self.of(Note)]
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """The events of a kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class Killed(BaseException):
+    """Raised in place of a killed process: nothing may be written after it."""
 
 
 class StopsAtReport(Watcher):
@@ -123,6 +135,21 @@ def read_state(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     if shards is not None:
         tensors = read_shards(folder / SHARDS, shards, lambda name: None)
     return tensors, facts
+
+
+def saved(config: RunConfig) -> State:
+    """The progress in the saved state of a run."""
+    return State(**read_state(Path(config.folder))[1])
+
+
+def begun(first: RunConfig, name: str, **sections: Any) -> RunConfig:
+    """A run that starts from another one; `sections` are the settings that differ."""
+    tree: dict[str, Any] = dataclasses.asdict(first)
+    folder = str(Path(first.folder).with_name(name))
+    tree |= {"start_from": first.folder, "folder": folder}
+    for section, values in sections.items():
+        tree[section] |= values
+    return config_from(tree)
 
 
 def assert_same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> None:

@@ -18,11 +18,11 @@ from clearhead.folder.model_folder import FORMAT, open_folder
 from clearhead.settings import (
     SIZES,
     DataConfig,
-    FineTuningConfig,
     NoPositions,
     OptimizerConfig,
     RunConfig,
     TokenizerConfig,
+    TrainingConfig,
     config_from,
     read_config,
 )
@@ -267,7 +267,9 @@ def test_a_setting_of_another_choice_changes_nothing() -> None:
             config = TokenizerConfig(**{"kind": choice, "max_vocabulary": 280, name: value})
             return str(learn_tokenizer(texts, config).files("t"))
         optimizer = OptimizerConfig(**{"kind": choice, name: value})
-        return str(make_optimizer(torch.nn.Linear(2, 2), optimizer, FineTuningConfig()))
+        return str(
+            make_optimizer(torch.nn.Linear(2, 2), TrainingConfig(max_steps=1, optimizer=optimizer))
+        )
 
     for path, (other, acting) in ONLY_WITH.items():
         usual: Any = RunConfig()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,12 +13,11 @@ from clearhead import api
 from clearhead.errors import ConfigError, TrainingError
 from clearhead.folder.model_folder import open_folder
 from clearhead.folder.tensors import read_tensors
-from clearhead.settings import RunConfig, TokenizerConfig, config_from
+from clearhead.settings import TokenizerConfig, config_from
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 from clearhead.tokenizer.extension import extended
-from clearhead.training.events import Note
 from model_folders import reread
-from small_runs import Watcher, small_run
+from small_runs import Watcher, begun, small_run
 
 TEXTS = ["the cat sees a dog", "a dog is on its way home", "Ein Hund, zwei Katzen"] * 3
 NEW = ["covid", "Zwischenruf", "naïve", "dog"]
@@ -62,49 +59,34 @@ def test_other_texts_are_encoded_as_before(text: str) -> None:
         assert EXTENDED.encode(text) == OLD.encode(text)
 
 
-def begun(first: RunConfig, **sections: Any) -> RunConfig:
-    tree: dict[str, Any] = dataclasses.asdict(first)
-    tree |= {"start_from": first.folder, "folder": str(Path(first.folder).with_name("next"))}
-    for name, values in sections.items():
-        tree[name] |= values
-    return config_from(tree)
-
-
 @pytest.mark.slow
 def test_a_run_starts_with_the_mean_vectors_and_translates_with_the_new_words(
     tmp_path: Path,
 ) -> None:
     first = small_run(tmp_path, "first", max_steps=2)
     api.train(first, observers=())
-    run = begun(first, tokenizer={"new_words": ["abcd", "hgfe"]})
+    run = begun(first, "next", tokenizer={"new_words": ["abcd", "hgfe"]})
     old = api.load_translator(first.folder).source_tokenizer
     pieces = old.encode("abcd")
     assert len(pieces) > 1
     assert api.train(run, observers=()).finished
-    again = begun(first, tokenizer={"new_words": ["abcd", "hgfe"]})
-    assert api.train(again, observers=()).finished  # resumes, without an error
+    assert api.train(run, observers=()).finished  # resumes, without an error
     for words in ([], ["abcd"]):
         with pytest.raises(TrainingError) as caught:
-            api.train(begun(first, tokenizer={"new_words": words}), observers=())
+            api.train(begun(first, "next", tokenizer={"new_words": words}), observers=())
         assert "tokenizer.new_words" in str(caught.value.why)
     # A run that starts from this one has its words without naming them, and resumes so.
-    third = dataclasses.replace(begun(run, tokenizer={"new_words": []}), folder=str(tmp_path / "3"))
+    third = begun(run, "3", tokenizer={"new_words": []})
     for _ in range(2):
         assert api.train(third, observers=()).finished
     assert open_folder(tmp_path / "3").config.tokenizer.new_words == ("abcd", "hgfe")
     model = api.load_translator(run.folder)
     assert len(model.source_tokenizer.encode("abcd")) == 1
-    assert isinstance(model.translate(["abcd 1"])[0], str | object)
+    assert model.translate(["abcd 1"])
     # With a rate of zero, the weights are those of the start.
-    still = begun(first, tokenizer={"new_words": ["abcd"]}, training={"max_steps": 1})
-    still = dataclasses.replace(
-        still,
-        folder=str(tmp_path / "still"),
-        training=dataclasses.replace(
-            still.training,
-            schedule=dataclasses.replace(still.training.schedule, kind="constant", peak=1e-30),
-        ),
-    )
+    schedule = {"kind": "constant", "peak": 1e-30}
+    training = {"max_steps": 1, "schedule": schedule}
+    still = begun(first, "still", tokenizer={"new_words": ["abcd"]}, training=training)
     api.train(still, observers=())
     before, after = (
         read_tensors(Path(each.folder, "weights.safetensors"))[0] for each in (first, still)
@@ -119,9 +101,8 @@ def test_words_that_the_vocabulary_has_are_noted(tmp_path: Path) -> None:
     first = small_run(tmp_path, "first", max_steps=1)
     api.train(first, observers=())
     watcher = Watcher()
-    api.dry_run(begun(first, tokenizer={"new_words": ["abcd", "a"]}), observers=[watcher])
-    notes = [event.text for event in watcher.events if isinstance(event, Note)]
-    (line,) = (note for note in notes if "tokenizer.new_words" in note)
+    api.dry_run(begun(first, "next", tokenizer={"new_words": ["abcd", "a"]}), observers=[watcher])
+    (line,) = (note for note in watcher.notes if "tokenizer.new_words" in note)
     assert line.endswith(": a")
 
 

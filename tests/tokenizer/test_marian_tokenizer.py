@@ -111,17 +111,13 @@ def test_a_saved_tokenizer_is_the_same(kind: int, tmp_path: Path) -> None:
         assert again.pieces([PAD, BOS, EOS]) == ["<pad>", "<s>", "</s>"]
 
 
-def test_a_lone_surrogate_is_an_unknown_character() -> None:
+def test_lone_surrogates_and_ids_without_a_name_are_no_text() -> None:
     _, (ours, _) = both(0)
     assert ours.encode("\ud800") == ours.encode("\ufffd")
-
-
-def test_an_id_without_a_name_has_no_text() -> None:
-    _, (source, _) = both(0)
-    last = len(source)
-    numbering = replace(source.numbering, size=last + 1, pad=last)
-    vocabulary = [*source.vocabulary, None]
-    tokenizer = MarianTokenizer(source.model, vocabulary, numbering, source.unk_id, "end")
+    last = len(ours)
+    numbering = replace(ours.numbering, size=last + 1, pad=last)
+    names = [*ours.vocabulary, None]
+    tokenizer = MarianTokenizer(ours.model, names, numbering, ours.unk_id, "end")
     assert tokenizer.pieces([last]) == [f"<{last}>"]
     assert tokenizer.decode([last]) == ""
 

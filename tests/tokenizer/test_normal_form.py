@@ -92,6 +92,11 @@ def test_runs_of_spaces_stay_and_targets_keep_their_spaces_and_widths() -> None:
 
 
 def test_nfkc_replaces_compatible_characters_in_sources_alone() -> None:
+    # Languages are kept only where they change something.
+    german = RunConfig(
+        data=DataConfig(train=("a.de", "a.en")), tokenizer=TokenizerConfig(lower=True)
+    )
+    assert form_of(german) == NormalForm(lower=True)
     form = form_of(config("nfkc"))
     assert form("ﬁve ½ ① ＡＢ") == "five 1\u20442 1 ab"
     assert form.of_target()("ﬁve ½ ① Ａ") == "ﬁve ½ ① ａ"
@@ -181,13 +186,6 @@ def test_the_sides_of_a_translator_have_their_own_forms(joint: bool, tmp_path: P
     for own, other in ((source, target), loaded):
         assert own.decode(own.encode("Iİ\xa0ｗ")) == "ıi w"
         assert other.decode(other.encode("Iİ\xa0ｗ")) == "ii\xa0ｗ"
-
-
-def test_languages_are_kept_only_where_they_change_something() -> None:
-    german = RunConfig(
-        data=DataConfig(train=("a.de", "a.en")), tokenizer=TokenizerConfig(lower=True)
-    )
-    assert form_of(german) == NormalForm(lower=True)
 
 
 # What is read for training

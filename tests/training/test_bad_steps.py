@@ -19,21 +19,23 @@ from torch import nn
 from clearhead import api
 from clearhead.errors import TrainingError
 from clearhead.folder.tensors import read_tensors
-from clearhead.settings import RunConfig
-from clearhead.tasks.classification import ClassificationTask
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training.bad_steps import BLOCK_BATCHES, MOST_ATTEMPTS, MOST_IN_A_ROW, reordered
-from clearhead.training.checkpoints import State
-from clearhead.training.events import Note, Progress, StepLeftOut, Validated, WentBack
+from clearhead.training.events import Progress, StepLeftOut, Validated, WentBack
 from clearhead.training.step import Updater
 from clearhead.training.task import Loss
-from small_runs import Watcher, assert_same, final_state, small_run, text_run
+from small_runs import (
+    Killed,
+    Watcher,
+    assert_same,
+    final_state,
+    prepared,
+    saved,
+    small_run,
+    text_run,
+)
 
 pytestmark = pytest.mark.slow
-
-
-class Killed(BaseException):
-    """Raised in place of a killed process: nothing may be written after it."""
 
 
 class Faults:
@@ -42,19 +44,17 @@ class Faults:
     Args:
         patch: restores everything.
         bad: whether a step of an attempt is bad.
-        task: of the run.
     """
 
     def __init__(
         self,
         patch: pytest.MonkeyPatch,
         bad: Callable[[int, int], bool],
-        task: Any = TranslationTask,
         only_gradient: bool = False,
     ) -> None:
         self.killed_at: list[int] = []
         self.calls, self._bad = 0, False
-        step, compute = Updater.step, task.loss
+        step, compute = Updater.step, TranslationTask.loss
 
         def faulty_step(updater: Updater, number: int, *rest: Any) -> float:
             self.calls += 1
@@ -72,15 +72,7 @@ class Faults:
             return loss._replace(total=loss.total * math.nan)
 
         patch.setattr(Updater, "step", faulty_step)
-        patch.setattr(task, "loss", faulty_loss)
-
-
-def saved(config: RunConfig) -> State:
-    return State(**read_tensors(Path(config.folder) / "training" / "state.safetensors")[1])
-
-
-def events(watcher: Watcher, kind: type) -> list[Any]:
-    return [event for event in watcher.events if isinstance(event, kind)]
+        patch.setattr(TranslationTask, "loss", faulty_loss)
 
 
 @pytest.mark.parametrize("only_gradient", [False, True])
@@ -102,7 +94,7 @@ def test_a_bad_step_changes_nothing_and_its_examples_are_logged_by_file_and_line
     for number in range(1, 12):
         same = all(map(torch.equal, weights[number], weights[number - 1]))
         assert same == (number in (2, 8, 9)), number
-    left_out = events(watcher, StepLeftOut)
+    left_out = watcher.of(StepLeftOut)
     assert [(e.step, e.in_a_row, e.in_all) for e in left_out] == [(2, 1, 1), (8, 1, 2), (9, 2, 3)]
     assert saved(config).bad_steps == 3
     log = Path(config.folder) / "training" / "log.jsonl"
@@ -118,24 +110,22 @@ def test_a_bad_step_changes_nothing_and_its_examples_are_logged_by_file_and_line
             assert lines[int(line) - 1]
     # Steps 8 and 9 are of the same epoch.
     assert not set(left_out[1].examples) & set(left_out[2].examples)
-    notes = [event.text for event in events(watcher, Note) if "not finite" in event.text]
+    notes = [note for note in watcher.notes if "not finite" in note]
     assert len(notes) == 3
     assert all(event.examples[0] in note for event, note in zip(left_out, notes, strict=True))
     # The loss of a report does not count them.
-    losses = {event.step: event.loss for event in events(watcher, Progress)}
+    losses = {event.step: event.loss for event in watcher.of(Progress)}
     assert math.isnan(losses[2])
     assert all(math.isfinite(losses[number]) for number in (1, 3, 7, 10))
 
 
-def test_the_examples_of_a_classifier_are_named_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Faults(monkeypatch, lambda number, _: number == 2, ClassificationTask)
-    watcher = Watcher()
-    api.train(text_run(tmp_path, training={"max_steps": 4}), observers=[watcher])
-    (event,) = events(watcher, StepLeftOut)
+def test_the_examples_of_a_classifier_have_places_too(tmp_path: Path) -> None:
+    task = prepared(text_run(tmp_path), tmp_path / "corpus").task
+    batch = next(task.batches(0, 0))
     lines = (tmp_path / "train.tsv").read_text().splitlines()
-    assert all(lines[int(place.split("train.tsv:")[1]) - 1] for place in event.examples)
+    places = task.places(batch, 0)
+    assert len(places) == len(batch.rows)
+    assert all(lines[int(place.split("train.tsv:")[1]) - 1] for place in places)
 
 
 def between(first: int, last: int, attempts: int) -> Callable[[int, int], bool]:
@@ -151,14 +141,14 @@ def test_after_bad_steps_in_a_row_a_run_goes_back_and_its_kills_change_nothing(
     through = small_run(tmp_path, "through", **settings)
     watcher = Watcher()
     assert api.train(through, observers=[watcher]).finished
-    back = events(watcher, WentBack)
+    back = watcher.of(WentBack)
     assert [(e.step, e.from_step, e.attempt) for e in back] == [
         (8, 14, attempt + 1) for attempt in range(attempts)
     ]
     state = saved(through)
     assert (state.step, state.attempt, state.bad_in_a_row) == (17, attempts, 0)
     assert state.bad_steps == MOST_IN_A_ROW * attempts
-    steps = [event.step for event in events(watcher, Validated) if event.weights == "current"]
+    steps = [event.step for event in watcher.of(Validated) if event.weights == "current"]
     # A state is saved before its validation, so going back repeats this.
     assert steps == [4, 8, *[12, 8] * attempts, 12, 16, 17]
 
@@ -209,29 +199,23 @@ def test_a_run_that_stays_bad_ends_with_a_diagnosis_and_keeps_its_good_state(
     watcher = Watcher()
     with pytest.raises(TrainingError, match="diverged") as caught:
         api.train(config, observers=[watcher])
-    assert len(events(watcher, WentBack)) == MOST_ATTEMPTS
+    assert len(watcher.of(WentBack)) == MOST_ATTEMPTS
     assert caught.value.where == f"step {6 + MOST_IN_A_ROW}"
     assert caught.value.why is not None
     assert "learning rate" in caught.value.why
     assert "weights are finite" in caught.value.why
     # Some examples were in the bad steps of several attempts.
-    bad = [set(event.examples) for event in events(watcher, StepLeftOut)]
+    bad = [set(event.examples) for event in watcher.of(StepLeftOut)]
     common = {place for i, places in enumerate(bad) for p in bad[:i] for place in places & p}
     assert any(place in caught.value.why for place in common)
     assert (saved(config).step, saved(config).attempt) == (4, MOST_ATTEMPTS)
-    # Once more with the same end.
+    # Once more with the same end; a run that is not resumable does not go back.
     with pytest.raises(TrainingError, match="diverged"):
         api.train(config)
-
-
-def test_a_run_that_is_not_resumable_ends_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Faults(monkeypatch, lambda number, _: number > 6)
-    watcher = Watcher()
+    watcher, other = Watcher(), dataclasses.replace(config, folder=str(tmp_path / "other"))
     with pytest.raises(TrainingError, match="diverged"):
-        api.train(small_run(tmp_path, max_steps=40), resumable=False, observers=[watcher])
-    assert len(events(watcher, StepLeftOut)) == MOST_IN_A_ROW
+        api.train(other, resumable=False, observers=[watcher])
+    assert len(watcher.of(StepLeftOut)) == MOST_IN_A_ROW
 
 
 def spoil(patch: pytest.MonkeyPatch, spoiled_step: int, attempts: int) -> None:
@@ -257,9 +241,9 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_evaluated(
     watcher = Watcher()
     config = small_run(tmp_path, max_steps=17, validate_every=11, average_last=1)
     assert api.train(config, observers=[watcher]).finished
-    (back,) = events(watcher, WentBack)
+    (back,) = watcher.of(WentBack)
     assert (back.step, back.from_step) == (11 if spoiled > 11 else 0, left)
-    assert [event.step for event in events(watcher, Validated)][-1] == 17
+    assert [event.step for event in watcher.of(Validated)][-1] == 17
     assert all(tensor.isfinite().all() for tensor in final_state(config).values())
 
 
@@ -283,7 +267,7 @@ def test_attempts_that_helped_do_not_count(tmp_path: Path, monkeypatch: pytest.M
     Faults(monkeypatch, lambda number, attempt: number in bad.get(min(attempt, 3), ()))
     config, watcher = small_run(tmp_path, max_steps=38), Watcher()
     assert api.train(config, observers=[watcher]).finished
-    back = events(watcher, WentBack)
+    back = watcher.of(WentBack)
     assert [(e.step, e.from_step) for e in back] == [(8, 14), (16, 24), (28, 34)]
     assert [event.attempt for event in back] == [1, 2, 3]
     # A longer run has its own attempts.
@@ -291,7 +275,7 @@ def test_attempts_that_helped_do_not_count(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(TrainingError, match="diverged") as caught:
         api.train(dataclasses.replace(config, training=longer), observers=[watcher])
     assert f"{MOST_ATTEMPTS} other orders" in str(caught.value.why)
-    assert len(events(watcher, WentBack)) == 3 + MOST_ATTEMPTS
+    assert len(watcher.of(WentBack)) == 3 + MOST_ATTEMPTS
 
 
 def test_an_interruption_in_bad_steps_keeps_the_last_good_state(

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,10 +23,7 @@ from clearhead.training.display import (
     duration,
     sparkline,
 )
-from clearhead.training.events import (
-    Event,
-    Note,
-)
+from clearhead.training.events import Event, Note
 from clearhead.training.task import Sample
 from run_events import ENDED, EVENTS, PROGRESS, SAMPLES, STARTED, VALIDATED, Clock
 
@@ -68,6 +66,14 @@ def test_progress_is_written_once_an_interval_of_training_and_the_rest_always() 
     assert lines[-1].startswith("finished at step 12,000")
 
 
+def test_lines_about_best_scores_and_ends_are_true() -> None:
+    [line] = plain_lines(replace(VALIDATED, scores={"bleu": math.nan}, best_score=math.nan))
+    assert "best" not in line
+    [line] = plain_lines(replace(ENDED, finished=False, reason="interrupted"))
+    assert line.startswith("stopped")
+    assert "interrupted" in line
+
+
 def test_plain_lines_hold_the_figures_and_nothing_that_steers_a_terminal() -> None:
     lines = plain_lines(*EVENTS)
     assert len(lines) == len(EVENTS)
@@ -80,42 +86,21 @@ def test_plain_lines_hold_the_figures_and_nothing_that_steers_a_terminal() -> No
 
 @pytest.mark.parametrize("weights", ["current", "average"])
 @pytest.mark.parametrize("is_best", [True, False])
-def test_a_line_with_many_scores_has_the_first_and_those_that_fit(
-    weights: str, is_best: bool
-) -> None:
-    scores = {f"score {n}": 99.5 for n in range(30)}
-    many = replace(VALIDATED, scores={**scores, "bleu": 12.25}, weights=weights, is_best=is_best)
-    ended = replace(ENDED, scores=many.scores)
-    for line in plain_lines(many, ended):
-        assert 80 < len(line) <= 100
-        shown = re.findall(r"(bleu|score \d+) (?:12.25|99.50)", line)
-        assert shown == ["bleu", *list(scores)[: len(shown) - 1]]
-    assert all(ended.folder in line for line in plain_lines(ended))
-
-
-def test_a_score_that_is_not_finite_is_no_best() -> None:
-    [line] = plain_lines(replace(VALIDATED, scores={"bleu": math.nan}, best_score=math.nan))
-    assert "best" not in line
+def test_a_line_has_the_score_that_selects_the_model_first(weights: str, is_best: bool) -> None:
+    scores = {"loss": 1.5, "chrf": 99.5, "bleu": 12.25}
+    validated = replace(VALIDATED, scores=scores, weights=weights, is_best=is_best)
+    for line in plain_lines(validated, replace(ENDED, scores=scores)):
+        places = [line.index(score) for score in ("bleu 12.25", "loss 1.500", "chrf 99.50")]
+        assert places == sorted(places)
+    assert ENDED.folder in plain_lines(ENDED)[0]
 
 
 def test_a_resumed_run_starts_with_its_best_score() -> None:
+    assert "best" not in plain_lines(STARTED)[0]
     going_on = replace(STARTED, step=4_000, best_score=38.4, best_step=3_500)
     [line] = plain_lines(going_on)
     assert "resumes at step 4,000" in line
     assert line.endswith("best bleu 38.40 at step 3,500")
-    picture = Picture(going_on, Clock())
-    picture.take(PROGRESS)
-    [shown] = [row for row in drawn(picture, 80, 24).splitlines() if row.startswith("best")]
-    assert shown.split(maxsplit=1)[1].strip() == "bleu 38.40 at step 3,500"
-    picture.take(replace(VALIDATED, best_score=39.0, best_step=4_400))
-    [shown] = [row for row in drawn(picture, 80, 24).splitlines() if row.startswith("best")]
-    assert shown.split(maxsplit=1)[1].strip() == "bleu 39.00 at step 4,400"
-
-
-def test_a_run_that_begins_has_no_best_score() -> None:
-    picture = Picture(STARTED, Clock())
-    picture.take(PROGRESS)
-    assert "best" not in plain_lines(STARTED)[0] + drawn(picture, 80, 24)
 
 
 def test_the_signatures_of_the_scores_come_last_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,12 +119,6 @@ def test_the_signatures_of_the_scores_come_last_and_once(monkeypatch: pytest.Mon
     assert terminal.getvalue().count("tok:13a") == 1
 
 
-def test_an_interrupted_run_is_not_called_finished() -> None:
-    [line] = plain_lines(replace(ENDED, finished=False, reason="interrupted"))
-    assert line.startswith("stopped")
-    assert "interrupted" in line
-
-
 class BrokenPipe(Terminal):
     """A stream on which all writes after the first few fail."""
 
@@ -154,29 +133,18 @@ class BrokenPipe(Terminal):
         return super().write(text)
 
 
+@pytest.mark.parametrize("kind", [PlainLines, LiveScreen])
 @pytest.mark.parametrize("writes", range(4))
-def test_training_continues_when_nobody_reads_its_lines_any_more(writes: int) -> None:
+def test_training_continues_when_nobody_reads_its_lines_any_more(kind: Any, writes: int) -> None:
     stream = BrokenPipe(writes)
-    display = PlainLines(stream)
+    display = kind(stream)
     for event in EVENTS:
         display.observe(event)
-    stream.writes = 100
+    assert stream.writes == 0
+    written, stream.writes = stream.getvalue(), 100
     display.observe(Note("silent for good"))
     display.close()
-    assert len(stream.getvalue().splitlines()) == writes
-
-
-@pytest.mark.parametrize("writes", range(4))
-def test_training_continues_when_the_terminal_is_gone(
-    monkeypatch: pytest.MonkeyPatch, writes: int
-) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    stream = BrokenPipe(writes)
-    screen = LiveScreen(stream)
-    for event in EVENTS:
-        screen.observe(event)
-    screen.close()
-    assert stream.writes == 0
+    assert stream.getvalue() == written
 
 
 def test_the_picture_shows_the_figures_the_best_score_and_the_sentences() -> None:
@@ -228,6 +196,7 @@ def test_the_live_screen_gives_the_cursor_back_and_ends_with_how_the_run_ended(
     monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()
     screen = LiveScreen(terminal)
+    screen.close()
     for event in EVENTS:
         screen.observe(event)
     screen.close()
@@ -235,12 +204,6 @@ def test_the_live_screen_gives_the_cursor_back_and_ends_with_how_the_run_ended(
     text = terminal.getvalue()
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
     assert "finished at step 12,000" in text
-
-
-def test_a_live_screen_that_is_closed_before_the_run_began_does_nothing() -> None:
-    terminal = Terminal()
-    LiveScreen(terminal).close()
-    assert terminal.getvalue() == ""
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=30))
@@ -262,11 +225,7 @@ def test_a_duration_is_the_time_but_for_what_its_units_leave_out(seconds: float)
     assert 1 <= len(parts) <= 2
     shown = sum(int(number) * units[unit] for number, unit in parts)
     assert -0.5 <= seconds - shown < units[parts[-1][1]] + 0.5
-
-
-def test_an_unknown_duration_is_shown_as_unknown() -> None:
-    assert duration(math.inf) == "unknown"
-    assert duration(-3.0) == "0 s"
+    assert (duration(math.inf), duration(-3.0)) == ("unknown", "0 s")
 
 
 def test_watching_a_run_needs_no_torch() -> None:

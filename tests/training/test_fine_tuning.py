@@ -19,12 +19,11 @@ from clearhead.settings import (
     FineTuningConfig,
     ModelConfig,
     OptimizerConfig,
-    RunConfig,
-    config_from,
+    TrainingConfig,
 )
 from clearhead.training.fine_tuning import freeze, parameter_groups
 from clearhead.training.step import make_optimizer
-from small_runs import Watcher, assert_same, final_state, small_run, text_run
+from small_runs import Watcher, assert_same, begun, final_state, small_run, text_run
 
 pytestmark = pytest.mark.slow
 
@@ -62,8 +61,12 @@ def test_each_layer_has_half_the_rate_of_the_layer_above(make: Any) -> None:
         if make is translator
         else EXPECTED | dict.fromkeys(("pooling.", "hidden.", "output."), 10.0)
     )
-    config = FineTuningConfig(layer_decay=0.5, head_rate=10.0)
-    optimizer = make_optimizer(model, OptimizerConfig(kind="sgd", momentum=0.0), config)
+    training = TrainingConfig(
+        max_steps=1,
+        optimizer=OptimizerConfig(kind="sgd", momentum=0.0),
+        fine_tuning=FineTuningConfig(layer_decay=0.5, head_rate=10.0),
+    )
+    optimizer = make_optimizer(model, training)
     before: dict[str, Tensor] = {n: p.detach().clone() for n, p in model.named_parameters()}
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
@@ -82,22 +85,17 @@ def test_without_fine_tuning_all_parameters_are_one_group_in_their_order() -> No
     assert group["factor"] == 1.0
 
 
-def test_more_frozen_layers_than_there_are_are_an_error() -> None:
-    freeze(classifier(), 3)
-    with pytest.raises(ConfigError) as raised:
-        freeze(translator(), 3)
-    assert raised.value.setting == "training.fine_tuning.frozen_layers"
-
-
-def test_a_model_that_would_be_frozen_as_a_whole_is_an_error() -> None:
+def test_more_frozen_layers_than_there_are_or_all_of_a_model_are_an_error() -> None:
     settings = dataclasses.replace(
         SHAPE, encoder_layers=2, norm="post", output_bias=False, share_embeddings="all"
     )
+    freeze(classifier(), 3)
     freeze(build_model(settings, 9, 9), 1)
-    with pytest.raises(ConfigError) as raised:
-        freeze(build_model(settings, 9, 9), 2)
-    assert raised.value.setting == "training.fine_tuning.frozen_layers"
-    assert "at most 1" in str(raised.value.todo)
+    for model, layers, most in ((translator(), 3, 2), (build_model(settings, 9, 9), 2, 1)):
+        with pytest.raises(ConfigError) as raised:
+            freeze(model, layers)
+        assert raised.value.setting == "training.fine_tuning.frozen_layers"
+        assert f"at most {most}" in str(raised.value.todo)
 
 
 @pytest.mark.parametrize("frozen", [1, 5])
@@ -113,19 +111,10 @@ def test_restart_keeps_the_old_model_if_so_many_layers_cannot_be_frozen(
     before = {path: path.read_bytes() for path in Path(run.folder).rglob("*") if path.is_file()}
     for train in (api.dry_run, lambda config: api.train(config, observers=(), restart=True)):
         with pytest.raises(ConfigError) as raised:
-            train(begun(first, "run", frozen_layers=frozen))
+            train(begun(first, "run", training={"fine_tuning": dict(frozen_layers=frozen)}))
         assert raised.value.setting == "training.fine_tuning.frozen_layers"
     assert all(path.read_bytes() == content for path, content in before.items())
     assert api.train(run, observers=()).finished
-
-
-def begun(first: RunConfig, name: str, **fine_tuning: float) -> RunConfig:
-    """A run that starts from another one."""
-    folder = str(Path(first.folder).with_name(name))
-    tree: dict[str, Any] = dataclasses.asdict(first)
-    tree |= {"start_from": first.folder, "folder": folder}
-    tree["training"] = tree["training"] | {"fine_tuning": fine_tuning}
-    return config_from(tree)
 
 
 @pytest.mark.parametrize("kind", ["text", "pairs"])
@@ -140,7 +129,7 @@ def test_frozen_layers_keep_their_weights_and_the_others_are_trained(
         first = text_run(tmp_path, "first", training={"max_steps": 2, "validate_every": 2})
     first = dataclasses.replace(first, model=dataclasses.replace(first.model, **model))
     api.train(first)
-    config = begun(first, "next", frozen_layers=1)
+    config = begun(first, "next", training={"fine_tuning": dict(frozen_layers=1)})
     api.train(config)
     old, new = (read_tensors(Path(run.folder, "weights.safetensors"))[0] for run in (first, config))
     for name, tensor in new.items():
@@ -153,15 +142,9 @@ def test_a_run_with_rates_by_layer_resumes_exactly(tmp_path: Path) -> None:
     training = {"max_steps": 4, "validate_every": 2}
     first = text_run(tmp_path, "first", training=training)
     api.train(first)
-    through = begun(first, "through", layer_decay=0.5, head_rate=5.0)
-    stopped = begun(first, "stopped", layer_decay=0.5, head_rate=5.0)
+    rates = {"fine_tuning": {"layer_decay": 0.5, "head_rate": 5.0}}
+    through, stopped = (begun(first, name, training=rates) for name in ("through", "stopped"))
     assert api.train(through, observers=()).finished
     assert not api.train(stopped, observers=[Watcher(interrupt_at=2)]).finished
     assert api.train(stopped, observers=()).finished
     assert_same(final_state(stopped), final_state(through))
-
-
-def test_fine_tuning_without_a_model_to_start_from_is_rejected() -> None:
-    with pytest.raises(ConfigError) as raised:
-        config_from({"training": {"max_steps": 1, "fine_tuning": {"layer_decay": 0.5}}})
-    assert raised.value.setting == "training.fine_tuning"

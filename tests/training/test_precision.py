@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from clearhead import api
-from clearhead.folder.tensors import read_tensors
 from clearhead.settings import (
     DataConfig,
     DropoutConfig,
@@ -21,8 +20,9 @@ from clearhead.settings import (
     TokenizerConfig,
     TrainingConfig,
 )
-from clearhead.training.events import Event, Note, Progress
+from clearhead.training.events import Progress
 from clearhead.training.step import Updater
+from small_runs import Watcher, final_state
 
 pytestmark = pytest.mark.slow
 
@@ -30,34 +30,6 @@ STEPS = 60
 RATE = 5e-4
 """Adam moves a weight by about as much a step: half of the last digit that bf16 has for numbers
 between 1/8 and 1/4, so that many larger weights would not change if they were kept in bf16."""
-
-
-class Losses:
-    """Remembers the training loss of each step."""
-
-    def __init__(self) -> None:
-        self.found: list[float] = []
-
-    def observe(self, event: Event) -> None:
-        if isinstance(event, Progress):
-            self.found.append(event.loss)
-
-    def close(self) -> None:
-        pass
-
-
-class Notes:
-    """Remembers the texts of the notes."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def observe(self, event: Event) -> None:
-        if isinstance(event, Note):
-            self.texts.append(event.text)
-
-    def close(self) -> None:
-        pass
 
 
 def copying_run(folder: Path, precision: str, **training: object) -> RunConfig:
@@ -104,14 +76,9 @@ def copying_run(folder: Path, precision: str, **training: object) -> RunConfig:
 
 
 def losses_of(config: RunConfig) -> list[float]:
-    watcher = Losses()
+    watcher = Watcher()
     api.train(config, observers=[watcher])
-    return watcher.found
-
-
-def state_of(config: RunConfig) -> dict[str, Tensor]:
-    """The weights and the moments of Adam in the saved state."""
-    return read_tensors(Path(config.folder) / "training" / "state.safetensors")[0]
+    return [event.loss for event in watcher.events if isinstance(event, Progress)]
 
 
 def share_beyond_bf16(tensors: list[Tensor]) -> float:
@@ -141,18 +108,19 @@ def test_a_warning_comes_first_if_the_device_is_slow_in_the_precision(
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": has})
     config = copying_run(tmp_path, precision, max_steps=1, validate_every=1)
     for run in (api.dry_run, api.train):
-        watcher = Notes()
+        watcher = Watcher()
         run(config, observers=[watcher])
         slow = precision == "bf16" and not has
-        warned = [note for note in watcher.texts if note.startswith("warning: this device")]
-        assert warned == (watcher.texts[:1] if slow else [])
+        notes = watcher.notes
+        warned = [note for note in notes if note.startswith("warning: this device")]
+        assert warned == (notes[:1] if slow else [])
         assert all("training.precision to auto" in note for note in warned)
 
 
 def test_weights_and_moments_keep_the_digits_of_float32(tmp_path: Path) -> None:
     config = copying_run(tmp_path, "bf16", max_steps=4, validate_every=4)
     losses_of(config)
-    state = state_of(config)
+    state = final_state(config)
     matrices = {name: tensor for name, tensor in state.items() if tensor.dim() == 2}
     assert {tensor.dtype for tensor in matrices.values()} == {torch.float32}
     for begin, end in (("model", ""), ("optimizer", "exp_avg"), ("optimizer", "exp_avg_sq")):

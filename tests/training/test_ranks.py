@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pickle
-import re
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -33,7 +28,6 @@ from clearhead.ranks import ALONE, Ranks, check_share, joined_ranks
 from clearhead.settings import DropoutConfig, RunConfig, ScheduleConfig
 from fake_translator import run as run_command
 from forked import start
-from several_processes import torchrun, workers
 from small_runs import feature_run, final_state, small_run, text_run
 
 pytestmark = pytest.mark.slow
@@ -307,31 +301,6 @@ def test_a_killed_process_ends_the_others_and_the_run_resumes(tmp_path: Path) ->
     step = read_tensors(state_of(config))[1]["step"]
     end = replace(config, training=replace(config.training, max_steps=step + 4))
     assert clearhead.train(end, observers=()).finished
-
-
-def test_torchrun_names_the_process_that_was_killed(tmp_path: Path) -> None:
-    config = endless_run(tmp_path)
-    program = tmp_path / "train.py"
-    program.write_text(
-        "import clearhead, pickle\n"
-        f"clearhead.train(pickle.loads({pickle.dumps(config)!r}), observers=())\n"
-    )
-    process = subprocess.Popen(
-        torchrun(2, str(program)),
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    try:
-        wait_for_a_state(config, lambda: process.poll() is None)
-        victim = workers(process.pid)[1]
-        os.kill(victim, signal.SIGKILL)
-        out, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode != 0
-    assert re.search(r"rank\s*: 1 ", out)
-    assert f"Signal 9 (SIGKILL) received by PID {victim}" in out
 
 
 def test_sigterm_by_torchrun_does_not_hide_the_lost_connection(

@@ -19,7 +19,6 @@ from clearhead.tasks.classification import ClassificationTask
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training import loop
 from clearhead.training.checkpoints import Keeper
-from clearhead.training.events import Note
 from clearhead.training.step import Updater
 from clearhead.training.task import Loss
 from several_processes import Exchanging, group_of_one
@@ -132,8 +131,7 @@ def test_a_split_batch_has_the_gradient_of_the_whole(
     ours, theirs = final_state(split), final_state(whole)
     for name, tensor in theirs.items():
         torch.testing.assert_close(ours[name], tensor, rtol=1e-3, atol=1e-4)
-    notes = [e.text for e in watcher.events if isinstance(e, Note) and "split" in e.text]
-    assert len(notes) == 1
+    assert sum("split" in note for note in watcher.notes) == 1
 
 
 def test_batches_as_large_are_split_at_once_also_after_the_run_is_resumed(
@@ -154,10 +152,12 @@ def test_batches_as_large_are_split_at_once_also_after_the_run_is_resumed(
     assert_same(final_state(through), final_state(pieces))
 
 
+@pytest.mark.parametrize("steps", [0, 6])
 def test_an_example_that_does_not_fit_ends_the_run_with_advice_and_saves_its_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    config = small_run(tmp_path)
+    """Also before the first step, in which the largest batch is tried."""
+    config, memory = small_run(tmp_path), None
     step = Updater.step
 
     def smaller(updater: Updater, number: int, *rest: Any) -> float:
@@ -165,12 +165,18 @@ def test_an_example_that_does_not_fit_ends_the_run_with_advice_and_saves_its_ste
             SmallMemory(monkeypatch, TranslationTask, 3)
         return step(updater, number, *rest)
 
-    monkeypatch.setattr(Updater, "step", smaller)
+    if steps:
+        monkeypatch.setattr(Updater, "step", smaller)
+    else:
+        monkeypatch.setattr(loop, "TRIED_ON", ("cpu",))
+        memory = SmallMemory(monkeypatch, TranslationTask, 3)
     with pytest.raises(TrainingError, match="memory of the GPU is full") as caught:
         api.train(config)
+    assert caught.value.where == f"after step {steps}"
     assert "data.max_length" in str(caught.value.todo)
+    assert memory is None or memory.computed == 0
     _, fields = read_tensors(Path(config.folder) / "training" / "state.safetensors")
-    assert fields["step"] == 6
+    assert fields["step"] == steps
 
 
 @pytest.mark.parametrize("run", [small_run, text_run, feature_run])
@@ -199,23 +205,13 @@ def test_the_largest_batch_is_tried_before_the_first_step_and_changes_nothing(
     assert_same(final_state(plain), final_state(tried))
 
 
-def test_an_example_that_does_not_fit_ends_the_run_before_its_first_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop, "TRIED_ON", ("cpu",))
-    memory = SmallMemory(monkeypatch, TranslationTask, 3)
-    with pytest.raises(TrainingError, match="memory of the GPU is full") as caught:
-        api.train(small_run(tmp_path))
-    assert caught.value.where == "after step 0"
-    assert memory.computed == 0
-
-
 def updater_of(config: RunConfig, folder: Path, parallel: str, ranks: Ranks) -> tuple[Updater, Any]:
     """An updater of one of several processes, and its first batch."""
     ready = prepared(config, folder)
     training = dataclasses.replace(config.training, parallel=parallel)  # pyright: ignore
     model = ready.build_model().train()
-    updater = Updater(ready.task, model, training, 1, 16, 8, ranks)
+    run = dataclasses.replace(config, training=training)
+    updater = Updater(ready.task, model, run, 8, ranks)
     updater.connect()
     return updater, next(ready.task.batches(0, 0))
 
@@ -255,7 +251,7 @@ def test_a_spare_batch_has_one_example(tmp_path: Path, run: Any) -> None:
     ranks, steps = Ranks(1, 2), list[Any]()
     keeper = Keeper(tmp_path, 1, {}, ranks=ranks)
     model = task.build_model()
-    trainer = loop.Trainer(task, model, config.training, 1, 16, keeper, (), ranks)
+    trainer = loop.Trainer(task, model, config, keeper, (), ranks)
     trainer.updater.step = lambda *given: steps.append(given) or 1.0  # pyright: ignore
     trainer.step([], 1)
     ((_, batches, _, spares),) = steps

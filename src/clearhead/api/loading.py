@@ -13,11 +13,11 @@ from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import NAME, installed, read_ctranslate2
 from clearhead.device import check_device, imported, set_up_torch, threads_of_process
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
+from clearhead.folder.manifest import read_entries
 from clearhead.folder.model_folder import (
     WEIGHTS,
     ModelFolder,
     open_folder,
-    read_entries,
     read_temperature,
 )
 from clearhead.inspect.heads import listed

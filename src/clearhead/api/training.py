@@ -110,25 +110,15 @@ def _train(run: Run, resumable: bool) -> RunEnded:
     from clearhead.training.loop import Trainer
     from clearhead.training.run_folder import forget_run, note_data, provenance, refuse_other_data
 
-    config, ranks, is_watched = run.config, run.ranks, bool(run.observers)
-    folder = Path(config.folder)
+    ranks, is_watched, folder = run.ranks, bool(run.observers), Path(run.config.folder)
     hashes = {p.name: {name: content.hex() for name, content in p.hashes} for p in run.parts}
     if run.resumed is not None:
         refuse_other_data(folder, hashes)
-    prepared, training, device, model = _ready(run)
-    reports = [report.to_dict() for report in prepared.reports]
+    prepared, config, device, model = _ready(run)
+    training, reports = config.training, [report.to_dict() for report in prepared.reports]
     facts = provenance(config.seed, device, training.precision, hashes, reports, ranks.count)
     keeper = Keeper(folder, training.average_last, facts, resumable, ranks)
-    trainer = Trainer(
-        prepared.task,
-        model,
-        training,
-        config.seed,
-        config.model.d_model,
-        keeper,
-        run.observers,
-        ranks,
-    )
+    trainer = Trainer(prepared.task, model, config, keeper, run.observers, ranks)
     if not ranks.is_first:
         return trainer.run()
 
@@ -142,7 +132,7 @@ def _train(run: Run, resumable: bool) -> RunEnded:
     for line in (*prepared.report_lines(), *findings):
         run.note(line)
     # From now on the run can be resumed, since the vocabulary is on disk.
-    write_folder(folder, config, prepared.files)
+    write_folder(folder, run.config, prepared.files)
     ranks.wait()
 
     ended = trainer.run()
@@ -239,10 +229,8 @@ def dry_run(
         TrainingError: TensorBoard is configured and not installed.
     """
     imported("torch")
-    from clearhead.api.exporting import can_export_after_training
     from clearhead.api.preparation import Run
     from clearhead.data.reading.parts import parts_of
-    from clearhead.decoding.ctranslate2_library import size_of_export
     from clearhead.training.dry_run import try_steps
 
     try:
@@ -253,19 +241,15 @@ def dry_run(
         ):
             parts = parts_of(config, examples, validation)
             run = Run(config, parts, Path(folder), start, observers=list(observers))
-            prepared, training, _, model = _ready(run)
+            prepared, ready, _, model = _ready(run)
             run.note("trying a few steps")
-            width, lines = config.model.d_model, prepared.report_lines()
+            lines = prepared.report_lines()
             write_folder(Path(folder), config, prepared.files)
             size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
-            found = try_steps(prepared.task, model, training, width, lines, size)
+            return try_steps(prepared.task, model, ready, lines, size)
     finally:
         for observer in observers:
             observer.close()
-    if not (training.export and can_export_after_training(config)):
-        return found
-    end = found.disk_mb + size_of_export(config.model, found.parameters) / 1e6
-    return replace(found, disk_mb=end, disk_peak_mb=max(end, found.disk_peak_mb))
 
 
 def _started(
@@ -287,7 +271,7 @@ def _started(
     return starting_point(config, restart, lambda note: notify(observers, Note(note)))
 
 
-def _ready(run: Run) -> tuple[Prepared, TrainingConfig, torch.device, nn.Module]:
+def _ready(run: Run) -> tuple[Prepared, RunConfig, torch.device, nn.Module]:
     """The prepared run, its settings without `auto`, the device, and the model on it."""
     from clearhead.api.preparation import prepare
     from clearhead.device import multiplies_bf16, processors, set_up_torch
@@ -311,7 +295,8 @@ def _ready(run: Run) -> tuple[Prepared, TrainingConfig, torch.device, nn.Module]
         precision=choose_precision(config.precision, device),
         keep=prepared.keep if config.keep == "auto" else config.keep,
     )
-    return prepared, training, device, prepared.build_model().to(device)
+    ready = replace(run.config, training=training)
+    return prepared, ready, device, prepared.build_model().to(device)
 
 
 def _show_how_to_resume(restart: bool) -> None:

@@ -119,13 +119,6 @@ class ExportedModel:
         return found[0], found[1]
 
 
-def size_of_export(config: ModelConfig, parameters: int) -> int:
-    """About how many bytes the export of a model with so many parameters has, in float32."""
-    trained = isinstance(config.positions, Learned)  # then they are among the parameters
-    table = 0 if trained else TABLE_POSITIONS * config.d_model  # the same for both sides
-    return 4 * (parameters + table)
-
-
 def read_ctranslate2(path: Path, found: ModelFolder) -> ExportedModel:
     """The export in a folder, checked to be complete and of the model as it is now.
 

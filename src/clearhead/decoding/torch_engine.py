@@ -25,9 +25,7 @@ from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.products import MakeProduct, plain_product
 from clearhead.decoding.search import search as search_batch
 from clearhead.device import explain_full_memory, set_up_thread, threads
-from clearhead.errors import ModelFolderError
-from clearhead.folder.model_folder import WEIGHTS, ModelFolder
-from clearhead.folder.tensors import check_shapes, load_parameters
+from clearhead.folder.model_folder import ModelFolder
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, evaluating
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import PAD, Tokenizer, read_tokenizers
@@ -212,18 +210,7 @@ def with_weights(
 ) -> Model:
     """A model with the weights of a folder, on a device, in evaluation mode.
 
-    `make_model` is called again after the shapes are checked.
-
     Raises:
         ModelFolderError: the weights are damaged, or belong to another model.
     """
-    try:
-        check_shapes(make_model, found.weights_path)
-        tensors = found.weights()
-        model = make_model()
-        load_parameters(model, tensors, found.weights_path)
-    except ModelFolderError as error:
-        if not found.is_checkpoint and error.where == str(found.weights_path):
-            error.where = str(found.path / WEIGHTS)  # the name of a file that is kept open
-        raise
-    return model.to(device).eval()
+    return found.model(make_model).to(device).eval()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import ExportError, ModelFolderError, is_of_system
-from clearhead.folder.files import LARGEST_FILE, make_folder, read_json, refuse_links, unwritable
+from clearhead.folder.files import LARGEST_FILE, make_folder, refuse_links, unwritable
 from clearhead.folder.manifest import (
-    NAME,
     Entries,
     Entry,
     check,
@@ -36,6 +35,7 @@ from clearhead.folder.manifest import (
 )
 from clearhead.folder.model_folder import PREPARED, SCORES, ModelFolder
 from clearhead.settings import RunConfig
+from clearhead.settings.declare import values_by_path
 
 DESCRIPTION = "clearhead.json"
 
@@ -74,7 +74,7 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
     """
     refuse_links(found.path, output, ExportError)
     output = output.resolve() if output.is_symlink() else output
-    previous, is_new = _previous_files(output), not output.exists()
+    previous, is_new = _previous_export(output), not output.exists()
     unfinished = output.with_name(f".{output.name}.unfinished")
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -83,21 +83,17 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
         comparison = build(unfinished)
         built = sorted(unfinished.iterdir())
         _refuse_other_files(built, output, previous)
-
-        def description(files: Entries) -> dict[str, Any]:
-            return {
-                "format": format,
-                "version": VERSION,
-                "origin": origin,
-                "files": {name: entry._asdict() for name, entry in files.items()},
-                "comparison": comparison,
-            }
-
         make_folder(output)
-        writers = {file.name: partial(os.replace, file) for file in built}
-        replace_together(output, writers, DESCRIPTION, description, ExportError)
-        for name in previous - {*writers, DESCRIPTION}:
-            (output / name).unlink(missing_ok=True)
+        facts = dict(format=format, version=VERSION, origin=origin, comparison=comparison)
+        replace_together(
+            output,
+            previous,
+            {file.name: partial(os.replace, file) for file in built},
+            removed=previous,
+            manifest=DESCRIPTION,
+            facts=facts,
+            kind=ExportError,
+        )
         return comparison
     except Exception as error:
         if not is_of_system(error):
@@ -110,29 +106,25 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
                 output.rmdir()  # fails if the folder has files, which is intended
 
 
-def _previous_files(output: Path) -> set[str]:
-    """The names of the files of the previous export in a folder, its description included."""
+def _previous_export(output: Path) -> Entries:
+    """The entries of the previous export in a folder."""
     # None if the first export into this folder was killed.
     if not output.exists() or (output.is_dir() and all(map(is_leftover, output.iterdir()))):
-        return set()
+        return {}
     try:
-        files = read_json(output / DESCRIPTION).get("files")
+        return read_manifest(output, DESCRIPTION)[1]
     except ModelFolderError:
-        files = None
-    if not isinstance(files, dict):
         raise ExportError(
             "there is something else where the export should be; nothing was changed",
             where=output,
             todo="remove it, or name another folder: --output FOLDER",
-        )
-    return {DESCRIPTION, *filter(NAME.fullmatch, files)}
+        ) from None
 
 
-def _refuse_other_files(built: Sequence[Path], output: Path, previous: set[str]) -> None:
+def _refuse_other_files(built: Sequence[Path], output: Path, previous: Entries) -> None:
     """Check that no new file has the name of a file that is not of the previous export."""
-    for name in (*(file.name for file in built), DESCRIPTION):
-        path = output / name
-        if os.path.lexists(path) and (name not in previous or path.is_dir()):
+    for path in (output / file.name for file in built):
+        if os.path.lexists(path) and (path.name not in previous or path.is_dir()):
             raise ExportError(
                 "a file that is not of the previous export is in the way; nothing was changed",
                 where=path,
@@ -161,7 +153,7 @@ def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
             todo=again,
         )
     # A sparse file takes no space, and reading it could take for ever.
-    most = MOST_SIZE * found.weights_path.stat().st_size + LARGEST_FILE
+    most = MOST_SIZE * (found.opened or found.weights_path).stat().st_size + LARGEST_FILE
     try:
         for name, entry in entries.items():
             if entry.size > most:
@@ -227,16 +219,9 @@ def origin_of(found: ModelFolder) -> dict[str, str]:
 def _changed_settings(config: RunConfig) -> Iterator[tuple[str, Any]]:
     """The settings that change what a model computes and are not the default."""
     # Without the defaults, an export stays valid if a new version adds a setting.
-    values, defaults = _flat(asdict(config)), _flat(asdict(RunConfig()))
+    values, defaults = (values_by_path(asdict(each)) for each in (config, RunConfig()))
     for path, value in values.items():
         counts = path.startswith("model.")
         counts |= config.task == "classification" and path in CLASSIFIER_SETTINGS
         if counts and value != defaults.get(path):
             yield path, value
-
-
-def _flat(tree: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
-    return flat

@@ -37,7 +37,7 @@ A vocabulary of a million pieces has some 20 MB as a SentencePiece model and 60 
 UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 """Errors of the system for a folder that cannot be synced."""
 
-READABLE = "make the file readable, or copy the folder again"
+READABLE = "make the file readable, and run the command again; or copy the folder again"
 
 PERMITTED = "check the name and the permissions of the folder, or choose another one"
 """What to do about a file that cannot be written, if the disk is not the reason."""
@@ -147,6 +147,12 @@ def unwritable(
     return kind(what, where=path, why=reason(error), todo=todo)
 
 
+def unreadable(path: Path, error: OSError) -> UnreadableError:
+    """The error of a file that the system cannot read now; it may be good."""
+    what = "the file cannot be read"
+    return UnreadableError(what, where=path, why=reason(error), todo=READABLE)
+
+
 def refuse_links(folder: Path, output: Path, kind: type[ClearheadError]) -> None:
     """Check that no symbolic link is in the folder of a model, if the output is in this folder."""
     # A command that writes or removes files behind a link would change files of the user. The
@@ -177,15 +183,6 @@ def remove_named(folder: Path, names: re.Pattern[str]) -> None:
             path.unlink()
     with suppress(OSError):
         folder.rmdir()  # fails if the folder has files, which is intended
-
-
-def remove(path: Path) -> None:
-    """Remove a file of a model folder, if there is one."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        what, todo = "it cannot be removed", what_helps(error, PERMITTED)
-        raise ModelFolderError(what, where=path, why=reason(error), todo=todo) from None
 
 
 def write_bytes(path: Path, content: bytes, kind: type[ClearheadError] = ModelFolderError) -> None:
@@ -258,8 +255,7 @@ def read_file(path: Path) -> bytes:
     except FileNotFoundError:
         raise ModelFolderError("the file is missing", where=path, todo=COPY_AGAIN) from None
     except OSError as error:
-        what = "the file cannot be read"
-        raise UnreadableError(what, where=path, why=reason(error), todo=READABLE) from None
+        raise unreadable(path, error) from None
     except ValueError as error:
         what = "the file is damaged"
         raise ModelFolderError(what, where=path, why=reason(error), todo=COPY_AGAIN) from None

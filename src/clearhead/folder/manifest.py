@@ -16,20 +16,20 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clearhead.errors import ClearheadError, ModelFolderError, UnreadableError, reason
+from clearhead.errors import ClearheadError, ModelFolderError, UnreadableError
 from clearhead.folder.files import (
     COPY_AGAIN,
-    READABLE,
     Write,
     atomic_file,
     link,
     read_json,
     sync,
+    unreadable,
     unwritable,
     write_json,
 )
@@ -120,36 +120,57 @@ def read_manifest(folder: Path, manifest: str = MANIFEST) -> tuple[dict[str, Any
     return content, entries
 
 
+def read_entries(folder: Path, manifest: str = MANIFEST) -> Entries:
+    """The entries of a manifest, whose files are put into place; none without a manifest."""
+    if not (folder / manifest).exists():
+        return {}
+    try:
+        return read_manifest(folder, manifest)[1]
+    except UnreadableError:
+        raise
+    except ModelFolderError as error:
+        error.todo = f"copy the folder again; or, if it is your own, remove {manifest}"
+        raise
+
+
 def replace_together(
     folder: Path,
+    before: Entries,
     files: Mapping[str, Write | str],
-    manifest: str,
-    tree: Callable[[Entries], Mapping[str, Any]],
+    removed: Iterable[str] = (),
+    *,
+    manifest: str = MANIFEST,
+    facts: Mapping[str, Any] | None = None,
     kind: type[ClearheadError] = ModelFolderError,
-) -> None:
-    """Replace several files and their manifest, all or none, even if the process is killed.
+) -> Entries:
+    """Replace and remove files and their manifest, all or none, even if the process is killed.
 
     Args:
         folder: of the manifest; it exists.
+        before: the entries of the manifest; those of other files stay as they are.
         files: by their paths in the folder; each is written by its function to the path that this
             receives. Instead of a function, the path of a file that the manifest has: the new file
             is the same, with a second name.
+        removed: paths of files that are removed, if they are not among the new ones.
         manifest: the name of the manifest.
-        tree: (entries of the new files) -> the content of the manifest. Entries of other files that
-            stay as they are belong into it too.
+        facts: what the manifest has besides the entries.
         kind: of the error.
+
+    Returns:
+        The entries of the new manifest.
 
     Raises:
         ClearheadError: of this `kind`; a file cannot be written, e.g. because the disk is full.
             Then all are replaced or none.
     """
+    gone = set(removed) - files.keys()
     new: dict[str, Entry] = {}
-    listed = _remove_leftovers(folder, files, manifest)
+    _remove_leftovers(folder, files, before)
     try:
         for name, write in files.items():
 
             def aside(unfinished: Path, name: str = name, write: Write | str = write) -> Path:
-                known = listed.get(write) if isinstance(write, str) else None
+                known = before.get(write) if isinstance(write, str) else None
                 new[name] = known or entry_of(unfinished)
                 return _aside(folder, name, new[name])
 
@@ -158,13 +179,21 @@ def replace_together(
                     link(folder / write, unfinished)
                 else:
                     write(unfinished)
-        write_json(folder / manifest, sealed(tree(new)), kind)
-    finally:
-        _remove_leftovers(folder, files, manifest)
+        after = {name: each for name, each in sorted({**before, **new}.items()) if name not in gone}
+        listed = {name: entry._asdict() for name, entry in after.items()}
+        write_json(folder / manifest, sealed({**(facts or {}), "files": listed}), kind)
+    except BaseException:
+        # It is not known here whether the manifest was replaced.
+        with suppress(OSError, ModelFolderError):
+            _remove_leftovers(folder, files, read_entries(folder, manifest))
+        raise
     try:
         settle(folder, new)
+        for name in gone:
+            (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(folder, error, kind) from None
+    return after
 
 
 def settle(folder: Path, entries: Entries) -> None:
@@ -180,12 +209,6 @@ def settle(folder: Path, entries: Entries) -> None:
         sync(each)
 
 
-def place_of(folder: Path, name: str, entry: Entry) -> Path:
-    """Where a file is: in its place, or beside it if it was not renamed yet."""
-    aside = _aside(folder, name, entry)
-    return aside if aside.exists() else folder / name
-
-
 def _aside(folder: Path, name: str, entry: Entry) -> Path:
     path = folder / name
     return path.with_name(f".{path.name}.{entry.sha256[:16]}")
@@ -197,20 +220,16 @@ def is_leftover(path: Path) -> bool:
     return path.is_file() and (unfinished or ASIDE.fullmatch(path.name) is not None)
 
 
-def _remove_leftovers(folder: Path, names: Iterable[str], manifest: str) -> Entries:
-    """Remove new versions of these files that the manifest does not have; returns its entries."""
-    with suppress(OSError, ModelFolderError, ValueError):  # what belongs to it is not known
-        path = folder / manifest
-        listed = entries_in(read_json(path)) if path.exists() else {}
-        kept = {_aside(folder, name, entry) for name, entry in listed.items()}
-        wanted = {folder / name for name in names}
+def _remove_leftovers(folder: Path, names: Iterable[str], entries: Entries) -> None:
+    """Remove new versions of these files that a manifest with these entries does not have."""
+    kept = {_aside(folder, name, entry) for name, entry in entries.items()}
+    wanted = {folder / name for name in names}
+    with suppress(OSError):
         for above in {path.parent for path in wanted if path.parent.is_dir()}:
             for each in above.iterdir():
                 found = ASIDE.fullmatch(each.name)
                 if found and above / found[1] in wanted and each not in kept:
                     each.unlink()
-        return listed
-    return {}
 
 
 def check(path: Path, entry: Entry) -> None:
@@ -223,8 +242,7 @@ def check(path: Path, entry: Entry) -> None:
     except FileNotFoundError:
         raise ModelFolderError("the file is missing", where=path, todo=COPY_AGAIN) from None
     except OSError as error:
-        what = "the file cannot be read"
-        raise UnreadableError(what, where=path, why=reason(error), todo=READABLE) from None
+        raise unreadable(path, error) from None
     if not same:
         raise differs(path)
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from clearhead.device import memory_of_process
-from clearhead.errors import ConfigError, ModelFolderError, UnreadableError, reason
+from clearhead.errors import ConfigError, ModelFolderError, reason
 from clearhead.folder.files import (
     COPY_AGAIN,
     Write,
@@ -39,20 +39,18 @@ from clearhead.folder.files import (
     parse_object,
     read_file,
     read_json,
-    remove,
+    unreadable,
     unwritable,
 )
 from clearhead.folder.manifest import (
-    MANIFEST,
     Entries,
     Entry,
     differs,
     entry_of,
-    place_of,
-    read_manifest,
+    read_entries,
     replace_together,
 )
-from clearhead.folder.tensors import read_tensors
+from clearhead.folder.tensors import Model, load_model, read_tensors
 from clearhead.settings import RunConfig, config_from
 
 if TYPE_CHECKING:
@@ -102,18 +100,28 @@ class ModelFolder:
     Attributes:
         path: its folder.
         config: its configuration.
-        weights_path: the file of its weights: that of the folder, or a checkpoint.
+        weights_name: the path of its weights in the folder: `weights.safetensors`, or a checkpoint.
         entries: what the manifest has about its files; empty without a manifest.
         content: of the small files, as they were when the folder was opened.
-        is_checkpoint: whether the weights are those of a checkpoint instead of the folder's own.
+        opened: another path of the weights, of `kept_open`.
     """
 
     path: Path
     config: RunConfig
-    weights_path: Path
+    weights_name: str
     entries: Entries
     content: Mapping[str, bytes] = field(repr=False)
-    is_checkpoint: bool = False
+    opened: Path | None = None
+
+    @property
+    def weights_path(self) -> Path:
+        """The file of its weights."""
+        return self.path / self.weights_name
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether the weights are those of a checkpoint instead of the folder's own."""
+        return self.weights_name != WEIGHTS
 
     def read(self, name: str) -> bytes:
         """The content of a file, which is the one in the manifest."""
@@ -145,8 +153,7 @@ class ModelFolder:
     @property
     def weights_entry(self) -> Entry | None:
         """The entry of the weights; None for a file that the manifest does not have."""
-        name = f"{CHECKPOINTS}/{self.weights_path.name}" if self.is_checkpoint else WEIGHTS
-        return self.entries.get(name)
+        return self.entries.get(self.weights_name)
 
     @cached_property
     def weights_sha256(self) -> str:
@@ -154,14 +161,20 @@ class ModelFolder:
         try:
             return (self.weights_entry or entry_of(self.weights_path)).sha256
         except OSError as error:
-            what = "the file cannot be read"
-            raise UnreadableError(what, where=self.weights_path, why=reason(error)) from None
+            raise unreadable(self.weights_path, error) from None
+
+    def model(self, make_model: Callable[[], Model]) -> Model:
+        """The model with its weights, after these have proved to be its own; see `load_model`."""
+        return self._from_weights(lambda path: load_model(make_model, path, self.weights_entry))
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights by the names of the parameters."""
+        """The weights by the names of the parameters, after a comparison with the manifest."""
+        return self._from_weights(lambda path: read_tensors(path, self.weights_entry)[0])
+
+    def _from_weights(self, read: Callable[[Path], T]) -> T:
         kept = self.kept_open()  # so that the file that is compared is the one that is read
         try:
-            return read_tensors(kept.weights_path, self.weights_entry)[0]
+            return read(kept.opened or self.weights_path)
         except ModelFolderError as error:
             error.where = str(self.weights_path)
             raise
@@ -169,10 +182,10 @@ class ModelFolder:
     def kept_open(self) -> ModelFolder:
         """The same model; its weights stay readable after other weights have replaced them."""
         try:
-            number = os.open(self.weights_path, os.O_RDONLY)
+            number = os.open(self.opened or self.weights_path, os.O_RDONLY)
         except OSError:
             return self  # whoever reads them gets the error
-        kept = replace(self, weights_path=Path(f"/dev/fd/{number}"))
+        kept = replace(self, opened=Path(f"/dev/fd/{number}"))
         weakref.finalize(kept, os.close, number)
         return kept
 
@@ -204,23 +217,10 @@ def open_folder(path: str | Path, *, trained: bool = True) -> ModelFolder:
                 raise
             # A run has replaced the files meanwhile.
     config = _config_in(parse_object(content[CONFIG], path / CONFIG), path)
-    weights = path / WEIGHTS if named == path else named
+    weights = WEIGHTS if named == path else f"{CHECKPOINTS}/{named.name}"
     if trained:
-        _check_weights(weights, path)
-    return ModelFolder(path, config, weights, entries, content, named != path)
-
-
-def read_entries(path: Path) -> Entries:
-    """The entries of a model folder, whose files are put into place; none without a manifest."""
-    if not (path / MANIFEST).exists():
-        return {}
-    try:
-        return read_manifest(path)[1]
-    except UnreadableError:
-        raise
-    except ModelFolderError as error:
-        todo = f"copy the folder again; or, if it is your own, remove {MANIFEST}"
-        raise ModelFolderError(error.what, where=error.where, why=error.why, todo=todo) from None
+        _check_weights(path / weights, path)
+    return ModelFolder(path, config, weights, entries, content)
 
 
 def _entries_of_model(path: Path) -> Entries:
@@ -255,9 +255,8 @@ def _read_all(path: Path, names: Iterable[str], entries: Entries) -> dict[str, b
 
 def _read(path: Path, name: str, entries: Entries) -> bytes:
     """The content of a file, which must be that of its entry, if it has one."""
-    entry = entries.get(name)
-    content = read_file(path / name if entry is None else place_of(path, name, entry))
-    if entry is not None and Entry.of(content) != entry:
+    content = read_file(path / name)
+    if name in entries and Entry.of(content) != entries[name]:
         raise differs(path / name)
     return content
 
@@ -360,26 +359,13 @@ def written(content: bytes) -> Write:
     return methodcaller("write_bytes", content)
 
 
-def replace_files(
-    path: Path, files: Mapping[str, Write | str], removed: Iterable[str] = ()
-) -> None:
-    """Replace and remove files of a model folder, all or none; see `replace_together`.
+def replace_files(path: Path, files: Mapping[str, Write | str]) -> None:
+    """Replace files of a model folder, all or none; see `replace_together`.
 
     Raises:
-        ModelFolderError: a file cannot be written or removed.
+        ModelFolderError: a file cannot be written.
     """
-    gone = set(removed)
-    if not files and not gone:
-        return
-    kept = {name: each for name, each in read_entries(path).items() if name not in gone}
-
-    def tree(new: Entries) -> dict[str, Any]:
-        found = {**kept, **new}
-        return {"files": {name: found[name]._asdict() for name in sorted(found)}}
-
-    replace_together(path, files, MANIFEST, tree)
-    for name in gone:
-        remove(path / name)
+    replace_together(path, read_entries(path), files)
 
 
 def is_imported(path: Path) -> bool:
@@ -392,22 +378,20 @@ def is_imported(path: Path) -> bool:
 
 def read_temperature(folder: ModelFolder) -> float:
     """The temperature of a classifier, fitted on the validation data when its weights were kept."""
-    # That of a checkpoint is 1.
+
+    def temperature(tree: dict[str, Any]) -> float:
+        found = tree["scores"]["temperature"]
+        if isinstance(found, bool) or not 0 < found <= sys.float_info.max:
+            raise ValueError(f"the temperature is {found!r}, and should be a positive number")
+        return float(found)
+
     if folder.is_checkpoint:
         return 1.0
-    todo = (
-        "restore the file from a copy, resume the run if it was interrupted, or start it again "
-        f"with --restart: {REPEAT}"
-    )
     try:
-        scores = folder.tree(SCORES).get("scores")
+        return folder.built("scores", "the file of scores", temperature)
     except ModelFolderError as error:
-        raise ModelFolderError(error.what, where=error.where, why=error.why, todo=todo) from None
-    found = scores.get("temperature") if isinstance(scores, dict) else None
-    number = found if isinstance(found, int | float) and not isinstance(found, bool) else 0
-    if 0 < number <= sys.float_info.max:
-        return float(number)
-    problem = "is missing" if found is None else f"is {found!r}"
-    why = f"scores.temperature {problem}, and should be a positive number"
-    where = folder.path / SCORES
-    raise ModelFolderError("the scores are damaged", where=where, why=why, todo=todo)
+        error.todo = (
+            "restore the file from a copy, resume the run if it was interrupted, or start it again "
+            f"with --restart: {REPEAT}"
+        )
+        raise

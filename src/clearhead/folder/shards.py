@@ -11,7 +11,6 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,17 +23,23 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from clearhead.errors import ModelFolderError, UnreadableError, is_of_system, reason
+from clearhead.errors import ModelFolderError, is_of_system, reason
 from clearhead.folder.files import COPY_AGAIN, remove_named, sync, unwritable
-from clearhead.folder.manifest import check, entries_in, entry_of
+from clearhead.folder.manifest import Entry, entry_of
 from clearhead.ranks import Ranks
 
 WRITTEN = re.compile(r"shard-\d{5,}-model-\d{5}-of-\d{5}\.safetensors")
 """The names that PyTorch gives to the files of a folder of shards."""
 
 
-def write_shards(above: Path, tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Any]:
-    """Write the parts of all processes into a new folder. All processes must call this."""
+def write_shards(
+    above: Path, tensors: Mapping[str, Tensor], ranks: Ranks
+) -> tuple[str, dict[str, Entry]]:
+    """Write the parts of all processes into a new folder. All processes must call this.
+
+    Returns:
+        The name of the folder, and the entries of its files by their names.
+    """
     # The folder is complete, and on the disk, when the function returns. One that a killed run left
     # unfinished has another name.
     numbers = [int(each.name) for each in _folders(above)]
@@ -45,7 +50,7 @@ def write_shards(above: Path, tensors: Mapping[str, Tensor], ranks: Ranks) -> di
         save(dict(tensors), storage_writer=writer)
         # Rank 0's list for all, because a network file system may show them different ones.
         files = ranks.of_first(sorted(path.name for path in folder.iterdir()))
-        entries = [(each, entry_of(folder / each)._asdict()) for each in ranks.part(files)]
+        entries = [(each, entry_of(folder / each)) for each in ranks.part(files)]
         for each in (folder, above, above.parent):
             sync(each)
     except CheckpointException as error:
@@ -55,18 +60,16 @@ def write_shards(above: Path, tensors: Mapping[str, Tensor], ranks: Ranks) -> di
         raise ModelFolderError(failed.what, where=where, why=failed.why, todo=failed.todo) from None
     except OSError as error:
         raise unwritable(folder, error) from None
-    return {"folder": name, "files": dict(ranks.gathered(entries))}
+    return name, dict(ranks.gathered(entries))
 
 
 def read_shards(
-    above: Path,
-    written: Mapping[str, Any],
-    like: Callable[[str], Tensor | None],
-    compare: bool = True,
-    prefix: str = "",
+    above: Path, name: object, like: Callable[[str], Tensor | None], prefix: str = ""
 ) -> dict[str, Tensor]:
     """The tensors that `write_shards` wrote, or the parts of this process. Does not communicate."""
-    folder = _checked_folder(above, written, compare)
+    folder = above / str(name)
+    if not _is_number(str(name)) or folder not in _folders(above):
+        raise _damaged(above, f"there is no folder {name!r} of parts")
     try:
         reader = HuggingFaceStorageReader(str(folder))
         tensors = dict[str, Tensor]()
@@ -90,29 +93,6 @@ def read_shards(
             raise
         raise _damaged(folder, reason(error)) from None
     return tensors
-
-
-def _checked_folder(above: Path, written: Mapping[str, Any], compare: bool) -> Path:
-    """The folder of the shards, after its list of files, and perhaps their hashes, are compared."""
-    try:
-        folder, entries = above / written["folder"], entries_in(written)
-        if not _is_number(folder.name) or folder.parent != above:
-            raise ValueError(f"{written['folder']!r} is not the name of a folder of parts")
-        found = {path.name for path in folder.glob("*.safetensors")}
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(above, f"what is known about them cannot be read: {error}") from None
-    if found != entries.keys():
-        one = min(found ^ entries.keys())
-        raise _damaged(folder / one, "missing" if one in entries else "it is no part of the state")
-    if compare:
-        for name, entry in entries.items():
-            try:
-                check(folder / name, entry)
-            except UnreadableError:
-                raise
-            except ModelFolderError:
-                raise _damaged(folder / name, "its size or hash is not that of the state") from None
-    return folder
 
 
 def remove_shards(above: Path, kept: set[str]) -> None:

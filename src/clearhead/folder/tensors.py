@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from clearhead.errors import ModelFolderError, UnreadableError, reason
-from clearhead.folder.files import COPY_AGAIN, READABLE
+from clearhead.errors import ModelFolderError, reason
+from clearhead.folder.files import COPY_AGAIN, unreadable
 from clearhead.folder.manifest import Entry, check
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+Model = TypeVar("Model", bound="nn.Module")
 
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
@@ -53,9 +55,7 @@ def _facts_in(file: Any, path: Path) -> dict[str, Any]:
         if not isinstance(facts, dict):
             raise ValueError("the facts are no object")
         return facts
-    except KeyError as error:
-        raise _damaged(path, f"the metadata lack {error}") from None
-    except (ValueError, RecursionError) as error:
+    except (KeyError, ValueError, RecursionError) as error:
         raise _damaged(path, f"the metadata cannot be read: {error}") from None
 
 
@@ -77,45 +77,70 @@ def _opened(path: Path) -> Iterator[Any]:
         what = "the weights cannot be read: the file is missing or damaged"
         raise ModelFolderError(what, where=path, why=reason(error), todo=COPY_AGAIN) from None
     except OSError as error:
-        what = "the file cannot be read"
-        raise UnreadableError(what, where=path, why=reason(error), todo=READABLE) from None
+        raise unreadable(path, error) from None
 
 
 def check_shapes(make_model: Callable[[], nn.Module], path: Path) -> None:
-    """Compare the parameters of a model with the header of a file, before memory is allocated.
+    """Compare the parameters of a model with the header of a file, without reading the tensors."""
+    with _opened(path) as file:
+        _check_header(file, make_model, path)
 
-    The settings of a folder from someone else may describe a model of any size.
+
+def load_model(make_model: Callable[[], Model], path: Path, entry: Entry | None) -> Model:
+    """A model with the weights of a file, after these have proved to be its own.
+
+    First the size and the hash of the file are compared with its entry, then the names, shapes and
+    types in its header with a model without memory: the settings of a folder from someone else may
+    describe a model of any size. Only then is memory allocated.
 
     Args:
-        make_model: builds the model; it is called once, for tensors without memory.
+        make_model: builds the model; it is called twice, the first time for tensors without memory.
         path: the file of the weights.
+        entry: of the file in a manifest, if it has one.
 
     Raises:
-        ModelFolderError: names or shapes differ, or the file is missing or damaged.
+        ModelFolderError: the file is missing, damaged, or of another model.
     """
     import torch
 
+    if entry is not None:
+        check(path, entry)
     with _opened(path) as file:
-        headers = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        found = {name: tuple(header.get_shape()) for name, header in headers.items()}
-        types = {header.get_dtype() for header in headers.values()}
+        _check_header(file, make_model, path)
+        model = make_model()
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(file.get_tensor(name))
+    return model
+
+
+def _check_header(file: Any, make_model: Callable[[], nn.Module], path: Path) -> None:
+    import torch
+
+    headers = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+    types = {header.get_dtype() for header in headers.values()}
     if others := types - {"F64", "F32", "F16", "BF16"}:
         raise _damaged(path, f"they are of the type {min(others)}")
     with torch.device("meta"):
         planned = make_model()
-    _compare({name: tuple(each.shape) for name, each in planned.named_parameters()}, found, path)
+    found = {name: tuple(header.get_shape()) for name, header in headers.items()}
+    compare_shapes(shapes_of(planned.named_parameters()), found, path)
 
 
-def _compare(
+def shapes_of(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, tuple[int, ...]]:
+    """The shapes of tensors by name."""
+    return {name: tuple(tensor.shape) for name, tensor in tensors}
+
+
+def compare_shapes(
     expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], where: Path
 ) -> None:
-    """Compare the shapes of parameters by name; a ModelFolderError if they differ."""
+    """Compare the shapes of tensors by name; a ModelFolderError if they differ."""
     names = sorted(expected.keys() | found.keys())
     if wrong := [name for name in names if expected.get(name) != found.get(name)]:
         first = wrong[0]
         there, needed = found.get(first, "missing"), expected.get(first)
-        is_extra = first not in expected
-        needs = "the model has no such parameter" if is_extra else f"the model needs {needed}"
+        needs = f"the model needs {needed}" if first in expected else "the model has no such tensor"
         raise ModelFolderError(
             "the weights do not belong to the model of the configuration",
             where=where,
@@ -135,8 +160,7 @@ def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path
     from clearhead.sharding import shared_like
 
     parameters = dict(model.named_parameters())
-    shapes, found = ({k: tuple(v.shape) for k, v in e.items()} for e in (parameters, tensors))
-    _compare(shapes, found, where)
+    compare_shapes(shapes_of(parameters.items()), shapes_of(tensors.items()), where)
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(shared_like(tensors[name], parameter))

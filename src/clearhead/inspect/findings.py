@@ -97,18 +97,14 @@ def _checked(found: ModelFolder, name: str) -> Path | None:
 def _write(found: ModelFolder, name: str, write: Write) -> Path:
     refuse_links(found.path, found.path, DataError)
     folder = found.path / FOLDER
-
-    def tree(new: Entries) -> dict[str, Any]:
-        entries = dict(new)
-        with suppress(ModelFolderError):  # a damaged manifest is replaced
-            entries = {**_entries(folder), **new}
-        return {"files": {name: entries[name]._asdict() for name in sorted(entries)}}
-
+    before: Entries = {}
     try:
         make_folder(folder)
         with open_to_append(folder / ".lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # study and align may write at the same time
-            replace_together(folder, {name: write}, MANIFEST, tree, DataError)
+            with suppress(ModelFolderError):  # a damaged manifest is replaced
+                before = _entries(folder)
+            replace_together(folder, before, {name: write}, kind=DataError)
     except OSError as error:
         raise unwritable(folder, error, DataError) from None
     return folder / name

@@ -232,6 +232,15 @@ def value_at(config: Any, path: str) -> Any:
     return functools.reduce(getattr, path.split("."), config)
 
 
+def values_by_path(tree: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """The values of a configuration as a dictionary of dictionaries, by their dotted paths."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        inner = isinstance(value, dict)
+        found |= values_by_path(value, f"{path}{key}.") if inner else {path + key: value}
+    return found
+
+
 def reject_without_effect(config: Any, overrides: Sequence[str] = ()) -> None:
     """Raise an error if a setting is not at its default although the run ignores it."""
     # Values that a model size sets are accepted. So are settings of the file that need a choice

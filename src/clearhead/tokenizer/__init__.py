@@ -14,7 +14,7 @@ from clearhead.folder.model_folder import ModelFolder, Stored
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.normal_form import NormalForm, form_of
-from clearhead.tokenizer.pretrained import JsonTokenizer
+from clearhead.tokenizer.pretrained import JsonTokenizer, Numbering
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries, Tokenizer, cut
 from clearhead.tokenizer.sentencepieces import SentencePieceTokenizer
 from clearhead.tokenizer.words import WordTokenizer
@@ -108,10 +108,12 @@ def _read(folder: ModelFolder, name: str) -> Tokenizer:
         if kind == "words":
             words, split = [str(word) for word in tree["words"]], bool(tree["split_punctuation"])
             return WordTokenizer(words, form=NormalForm.from_tree(tree), split_punctuation=split)
-        if kind == "pretrained" and library == "tokenizers":
-            return JsonTokenizer.from_tree(tree)
-        if kind == "pretrained" and library == "marian":
-            return MarianTokenizer.from_tree(tree, folder.read(f"{name}.model"))
+        if kind == "pretrained" and library in ("tokenizers", "marian"):
+            numbering, unk = Numbering(*tree["numbering"]), tree["unk"]
+            if library == "tokenizers":
+                return JsonTokenizer(tree["description"], numbering, unk)
+            model, names = folder.read(f"{name}.model"), tree["vocabulary"]
+            return MarianTokenizer(model, names, numbering, unk, tree["boundaries"])
         if kind not in ("bpe", "unigram"):
             raise ValueError(f"kind {kind!r}")
         model, form = folder.read(f"{name}.model"), NormalForm.from_tree(tree)

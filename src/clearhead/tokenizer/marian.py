@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import astuple
 
 from clearhead.folder.files import json_file
-from clearhead.tokenizer.normal_form import PLAIN
 from clearhead.tokenizer.pretrained import Numbering
-from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries
+from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries, Tokenizer, without_surrogates
 from clearhead.tokenizer.sampling import META_SPACE
 from clearhead.tokenizer.sentencepieces import processor_of, texts_of_library
 
@@ -16,7 +15,7 @@ SPECIAL = {PAD: "<pad>", BOS: "<s>", EOS: "</s>"}
 """How `pieces` names them, whatever their names in the vocabulary."""
 
 
-class MarianTokenizer:
+class MarianTokenizer(Tokenizer):
     """The tokenizer of one side of a Marian translator.
 
     The vocabulary may be of both languages: then it has pieces that this side's SentencePiece
@@ -33,9 +32,6 @@ class MarianTokenizer:
         ValueError: the numbers do not belong together, or a name or piece is not Unicode text.
         RuntimeError: SentencePiece cannot read the model.
     """
-
-    sampling = 0.0
-    form = PLAIN
 
     def __init__(
         self,
@@ -66,15 +62,9 @@ class MarianTokenizer:
         """Marian's number of each name in its vocabulary."""
         return {name: i for i, name in enumerate(self.vocabulary) if name is not None}
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text's pieces, with EOS at the end of a source."""
-        return self.encode_batch([text])[0]
-
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text's pieces; large batches use all cores."""
-        # Lone surrogates cannot be written in UTF-8.
-        texts = [text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for text in texts]
-        tagged = [_without_tag(text) for text in texts]
+        """The ids of each text's pieces, with EOS for a source; large batches use all cores."""
+        tagged = [_without_tag(without_surrogates(text)) for text in texts]
         threads = -1 if len(texts) >= 1000 else 1
         with texts_of_library():
             pieces = self._processor.encode(
@@ -85,10 +75,6 @@ class MarianTokenizer:
             [self._ids.get(piece, self.unk_id) for piece in (*tag, *of_text)] + end
             for (tag, _), of_text in zip(tagged, pieces, strict=True)
         ]
-
-    def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
-        """The same as `encode_batch`: there is no sampling."""
-        return self.encode_batch(texts)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the ids, without special and unknown tokens."""
@@ -102,22 +88,15 @@ class MarianTokenizer:
 
     def files(self, name: str) -> dict[str, bytes]:
         """The content of `name.model` and `name.json`."""
-        numbers = self.numbering
         tree = {
             "kind": "pretrained",
             "library": "marian",
-            "numbering": [numbers.size, numbers.pad, numbers.bos, numbers.eos],
+            "numbering": astuple(self.numbering),
             "unk": self.unk_id,
             "boundaries": self.boundaries,
             "vocabulary": self.vocabulary,
         }
         return {f"{name}.model": self.model, **json_file(name, tree)}
-
-    @classmethod
-    def from_tree(cls, tree: dict[str, Any], model: bytes) -> MarianTokenizer:
-        """Rebuild what `files` gave; errors as in the constructor."""
-        numbering = Numbering(*tree["numbering"])
-        return cls(model, tree["vocabulary"], numbering, tree["unk"], tree["boundaries"])
 
 
 def _without_tag(text: str) -> tuple[tuple[str, ...], str]:

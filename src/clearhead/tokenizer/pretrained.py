@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ModelFolderError
 from clearhead.folder.files import COPY_AGAIN, json_file
 from clearhead.tokenizer.descriptions import check_description
-from clearhead.tokenizer.normal_form import PLAIN
-from clearhead.tokenizer.protocol import BOS, EOS, Boundaries
+from clearhead.tokenizer.protocol import BOS, EOS, Boundaries, Tokenizer, without_surrogates
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +63,7 @@ class Numbering:
         return np.argsort(self.theirs)
 
 
-class JsonTokenizer:
+class JsonTokenizer(Tokenizer):
     """A tokenizer of the library `tokenizers`: WordPiece, byte-level BPE or unigram.
 
     `encode` adds the boundaries with which the model was trained, such as [CLS] and [SEP].
@@ -81,9 +80,6 @@ class JsonTokenizer:
             tokens do not fit the numbering; or it adds other boundaries than BOS and EOS.
     """
 
-    sampling = 0.0
-    form = PLAIN
-
     def __init__(self, description: Mapping[str, Any], numbering: Numbering, unk_id: int) -> None:
         library = _library()
         if type(unk_id) is not int or not 0 <= unk_id < numbering.size:
@@ -99,26 +95,15 @@ class JsonTokenizer:
     def __len__(self) -> int:
         return self.numbering.size
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text, with its boundaries."""
-        return self.encode_batch([text])[0]
-
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, with its boundaries."""
-        # Lone surrogates cannot be passed to the library.
-        texts = [text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for text in texts]
         with _as_error("the tokenizer of the model cannot encode a text"):
-            encoded = self._tokenizer.encode_batch_fast(texts)
+            encoded = self._tokenizer.encode_batch_fast(list(map(without_surrogates, texts)))
             return [self.numbering.ours[each.ids].tolist() if each.ids else [] for each in encoded]
 
     @property
     def description(self) -> str:
         """The JSON text of the library."""
         return self._tokenizer.to_str()
-
-    def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
-        """The same as `encode_batch`: there is no sampling."""
-        return self.encode_batch(texts)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the ids, as the library writes it."""
@@ -133,20 +118,14 @@ class JsonTokenizer:
 
     def files(self, name: str) -> dict[str, bytes]:
         """The content of `name.json`."""
-        numbers = self.numbering
         tree = {
             "kind": "pretrained",
             "library": "tokenizers",
-            "numbering": [numbers.size, numbers.pad, numbers.bos, numbers.eos],
+            "numbering": astuple(self.numbering),
             "unk": self.unk_id,
             "description": json.loads(self.description),
         }
         return json_file(name, tree)
-
-    @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> JsonTokenizer:
-        """Rebuild what `files` gave; errors as in the constructor."""
-        return cls(tree["description"], Numbering(*tree["numbering"]), tree["unk"])
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 from clearhead.folder.model_folder import Stored
-from clearhead.tokenizer.normal_form import NormalForm
+from clearhead.tokenizer.normal_form import PLAIN, NormalForm
 
 PAD, BOS, EOS = 0, 1, 2
 
@@ -21,28 +21,25 @@ def cut(ids: Sequence[int], longest: int, boundaries: Boundaries = "none") -> li
     return [*ids[: longest - 1], EOS]
 
 
+def without_surrogates(text: str) -> str:
+    """The text with U+FFFD for each lone surrogate, which cannot be written in UTF-8."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
 class Tokenizer(Stored, Protocol):
     """Turns text into ids and back."""
 
-    @property
-    def form(self) -> NormalForm:
-        """What is done to a text before it is encoded."""
-        ...
+    form: NormalForm = PLAIN
+    """What is done to a text before it is encoded."""
 
-    @property
-    def boundaries(self) -> Boundaries:
-        """What `encode` adds to a text. Only tokenizers of imported models add anything."""
-        ...
+    boundaries: Boundaries = "none"
+    """What `encode` adds to a text. Only tokenizers of imported models add anything."""
 
-    @property
-    def unk_id(self) -> int:
-        """The id of everything that the vocabulary lacks."""
-        ...
+    unk_id: int
+    """The id of everything that the vocabulary lacks."""
 
-    @property
-    def sampling(self) -> float:
-        """The strength of `sample_batch`; 0: no sampling."""
-        ...
+    sampling: float = 0.0
+    """The strength of `sample_batch`; 0: no sampling."""
 
     def __len__(self) -> int:
         """The size of the vocabulary, special ids included."""
@@ -50,7 +47,7 @@ class Tokenizer(Stored, Protocol):
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, with BOS and EOS only as `boundaries` names them."""
-        ...
+        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, as `encode` gives them."""
@@ -58,7 +55,7 @@ class Tokenizer(Stored, Protocol):
 
     def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
         """Another segmentation of each text: a function of (texts, seed) alone."""
-        ...
+        return self.encode_batch(texts)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; PAD, BOS and EOS are skipped."""

@@ -16,7 +16,7 @@ from clearhead.errors import ConfigError, DataError, ModelFolderError, reason
 from clearhead.folder.files import COPY_AGAIN, json_file
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.normal_form import PLAIN, NormalForm
-from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries
+from clearhead.tokenizer.protocol import BOS, EOS, PAD, Tokenizer, without_surrogates
 from clearhead.tokenizer.sampling import META_SPACE, SegmentSampler
 
 # If there are more lines, SentencePiece learns from a random sample, always the same one.
@@ -32,7 +32,7 @@ MAX_VOCABULARY = 1_000_000
 ESCAPE = "\U0010fffd"
 
 
-class SentencePieceTokenizer:
+class SentencePieceTokenizer(Tokenizer):
     """Pieces of words by byte-pair encoding (Sennrich et al. 2016) or unigram (Kudo 2018).
 
     With byte fallback, `decode(encode(text))` is always the text in its normal form, except that a
@@ -48,8 +48,6 @@ class SentencePieceTokenizer:
     Raises:
         ValueError, RuntimeError: SentencePiece cannot read the model, or a piece is not UTF-8.
     """
-
-    boundaries: Boundaries = "none"
 
     def __init__(
         self,
@@ -119,7 +117,6 @@ class SentencePieceTokenizer:
         return len(self._processor)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text's pieces."""
         return self._processor.encode(self._read(text))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -183,8 +180,7 @@ def texts_of_library() -> Iterator[None]:
 def _escape(text: str) -> str:
     if not text.isascii():
         text = text.replace(ESCAPE, ESCAPE + "0").replace(META_SPACE, ESCAPE + "1")
-        # Lone surrogates cannot be written in UTF-8.
-        text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        text = without_surrogates(text)
     return text
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from clearhead.errors import DataError
 from clearhead.folder.files import json_file
 from clearhead.tokenizer.normal_form import PLAIN, NormalForm
-from clearhead.tokenizer.protocol import Boundaries
+from clearhead.tokenizer.protocol import Tokenizer
 
 SPECIALS = ("<pad>", "<sos>", "<eos>")
 UNKNOWN = "<unk>"
@@ -21,16 +21,13 @@ LONGEST_CACHED = 40
 """Characters of a word whose parts are kept: longer words are rare, and would fill the memory."""
 
 
-class WordTokenizer:
+class WordTokenizer(Tokenizer):
     """Whole words, split at whitespace: PAD, BOS, EOS, the words in sorted order, unknown.
 
     Decoding joins the words with single spaces; a word outside the vocabulary becomes `<unk>`.
     A word that is spelt like a special symbol is an ordinary word. With `split_punctuation`, the
     punctuation marks around a word are separate words, also in decoded text.
     """
-
-    sampling = 0.0
-    boundaries: Boundaries = "none"
 
     def __init__(
         self, words: Sequence[str], *, form: NormalForm = PLAIN, split_punctuation: bool = False
@@ -74,24 +71,13 @@ class WordTokenizer:
             return [part for word in words for part in split_punctuation(word)]
         return words
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text's words."""
-        return [self._ids.get(word, self.unk_id) for word in self.words_of(text)]
-
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text's words."""
-        return [self.encode(text) for text in texts]
-
-    def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
-        """The same as `encode_batch`: a word has one segmentation."""
-        return self.encode_batch(texts)
+        return [[self._ids.get(w, self.unk_id) for w in self.words_of(text)] for text in texts]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The words of the ids, joined with single spaces."""
         return " ".join(self._pieces[i] for i in ids if i >= len(SPECIALS))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The word, or special symbol, of each id."""
         return [self._pieces[i] for i in ids]
 
     def files(self, name: str) -> dict[str, bytes]:

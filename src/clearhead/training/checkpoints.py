@@ -6,10 +6,10 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +18,16 @@ from torch import Tensor, nn
 
 from clearhead.errors import ModelFolderError, TrainingError, UnreadableError
 from clearhead.folder.files import Write, json_bytes
-from clearhead.folder.manifest import check
-from clearhead.folder.model_folder import (
-    CHECKPOINTS,
-    PROVENANCE,
-    SCORES,
-    WEIGHTS,
-    read_entries,
-    replace_files,
-    written,
-)
+from clearhead.folder.manifest import Entries, Entry, check, read_entries, replace_together
+from clearhead.folder.model_folder import CHECKPOINTS, PROVENANCE, SCORES, WEIGHTS, written
 from clearhead.folder.tensors import (
+    compare_shapes,
     load_parameters,
     parameters_of,
     read_facts,
     read_tensors,
     save_tensors,
+    shapes_of,
 )
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings.training import TrainingConfig
@@ -107,8 +101,6 @@ STATE, PREVIOUS_STATE = "training/state.safetensors", "training/state.previous.s
 SHARDS = "training/shards"
 """Path of the parts of the training state, if each process has a part."""
 
-OTHER_VERSION = "resume with the version in provenance.json, or start over: --restart"
-
 RECENT = re.compile(r"step-\d{8,}\.safetensors")
 """The name of a recent checkpoint. A copy that a user has named otherwise is not removed."""
 
@@ -152,6 +144,25 @@ class Keeper:
         self.environment = {name: provenance.get(name) for name in ENVIRONMENT}
         self._place = _identity(folder / "training")
 
+    @cached_property
+    def _entries(self) -> Entries:
+        """The entries of the manifest, which nobody else replaces while the run has its lock."""
+        # Rank 0 alone compares files with them, before the others read the same files.
+        return read_entries(self.folder) if self.ranks.is_first else {}
+
+    def _replace(
+        self,
+        files: Mapping[str, Write | str],
+        removed: Sequence[str] = (),
+        placed: Entries | None = None,
+    ) -> None:
+        """Replace and remove files of the folder, all or none; only rank 0 does anything."""
+        # The files in `placed` have been written already.
+        if self.ranks.is_first and (files or removed):
+            before = {**self._entries, **(placed or {})}
+            del self._entries  # if this fails, they are read again
+            self._entries = replace_together(self.folder, before, files, removed)
+
     def _check_place(self) -> None:
         """Check that the folder is the one in which the run began."""
         if self._place not in (None, _identity(self.folder / "training")):
@@ -176,36 +187,37 @@ class Keeper:
         self._check_place()
         if not self.resumable:
             return
-        tensors, shards = dict(_of_state(model, optimizer)), None
+        tensors, placed = dict(_of_state(model, optimizer)), dict[str, Entry]()
+        state.environment = self.environment
+        facts = dataclasses.asdict(state)
         if any(map(is_shared, tensors.values())):
             from clearhead.folder.shards import write_shards
 
-            if self.ranks.is_first:
-                self._remove_unused_shards()  # an unfinished one, if the disk was full
-            shards = write_shards(self.folder / SHARDS, tensors, self.ranks)
+            self._remove_unused_shards()  # an unfinished one, if the disk was full
+            name, entries = write_shards(self.folder / SHARDS, tensors, self.ranks)
+            facts["shards"] = name
+            placed = {f"{SHARDS}/{name}/{file}": entry for file, entry in entries.items()}
             tensors.clear()
-        if not self.ranks.is_first:
-            return
-        state.environment = self.environment
-        facts = dataclasses.asdict(state) | ({"shards": shards} if shards else {})
         files: dict[str, Write | str] = {STATE: partial(save_tensors, tensors=tensors, facts=facts)}
         if not state.finished and self._has(STATE):
             files[PREVIOUS_STATE] = STATE
-        replace_files(self.folder, files, [PREVIOUS_STATE] if state.finished else [])
+        self._replace(files, [PREVIOUS_STATE] if state.finished else [], placed)
         self._remove_unused_shards()
 
     def _has(self, name: str) -> bool:
         return (self.folder / name).exists()
 
     def _remove_unused_shards(self) -> None:
-        if not self._has(SHARDS):
+        if not (self.ranks.is_first and self._has(SHARDS)):
             return
         from clearhead.folder.shards import remove_shards
 
         names = filter(self._has, (STATE, PREVIOUS_STATE))
         with suppress(ModelFolderError):  # one is damaged: it is not known what it needs
-            kept = [read_facts(self.folder / name).get("shards") for name in names]
-            remove_shards(self.folder / SHARDS, {each["folder"] for each in kept if each})
+            kept = {str(read_facts(self.folder / name).get("shards")) for name in names}
+            paths = [name for name in self._entries if name.startswith(f"{SHARDS}/")]
+            self._replace({}, [path for path in paths if Path(path).parent.name not in kept])
+            remove_shards(self.folder / SHARDS, kept)
 
     def read_state(
         self,
@@ -243,12 +255,12 @@ class Keeper:
             raise ModelFolderError(
                 "the state was written by another version of clearhead",
                 where=self.folder / STATE,
-                why=f"{_version(fields)}: {error}",
-                todo=OTHER_VERSION,
+                why=str(error),
+                todo="resume with the version in provenance.json, or start over: --restart",
             ) from None
-        self._check_model(state, note)
-        load_parameters(model, _part(tensors, "model."), self.folder / STATE)
-        _load_optimizer(model, optimizer, _part(tensors, "optimizer."), self.folder / STATE)
+        if self.ranks.is_first:
+            self._check_model(state, note)
+        _load_state(model, optimizer, tensors, self.folder / STATE)
         if line := self._changes(state.environment):
             note(line)
         return state
@@ -260,11 +272,9 @@ class Keeper:
         # Only rank 0 may take the state before, so that all ranks have the same.
         try:
             return self._read_generation(STATE, model)
-        except UnreadableError as error:
-            todo = "remove it: the run goes on from the state before"
-            raise _perhaps_good(error, todo) from None
         except ModelFolderError as error:
-            if not self.ranks.is_first:
+            # A file that the system cannot read now may be good.
+            if isinstance(error, UnreadableError) or not self.ranks.is_first:
                 raise
             try:
                 found = self._read_generation(PREVIOUS_STATE, model)
@@ -275,23 +285,24 @@ class Keeper:
                 f"goes on from the state before, at step {found[1].get('step', 0):,}"
             )
             # The next state that is written must not replace the only good one.
-            replace_files(self.folder, {STATE: PREVIOUS_STATE}, [PREVIOUS_STATE])
+            self._replace({STATE: PREVIOUS_STATE}, [PREVIOUS_STATE])
             return found
 
     def _read_generation(
         self, name: str, model: nn.Module, prefix: str = ""
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The fields of a state and its tensors: whole, or those of a model if it has shards."""
-        # The names of the tensors have the prefix, if there are shards. Rank 0 alone compares the
-        # hashes of the shards.
-        tensors, fields = read_tensors(self.folder / name, read_entries(self.folder).get(name))
+        # The names of the tensors have the prefix, if there are shards.
+        tensors, fields = read_tensors(self.folder / name, self._entries.get(name))
         shards = fields.pop("shards", None)
         if shards is not None:
             from clearhead.folder.shards import read_shards
 
+            for path, entry in self._entries.items():
+                if path.startswith(f"{SHARDS}/{shards}/"):
+                    check(self.folder / path, entry)
             like = partial(_like, parameters_of(model))
-            above, compare = self.folder / SHARDS, self.ranks.is_first
-            tensors = read_shards(above, shards, like, compare, prefix)
+            tensors = read_shards(self.folder / SHARDS, shards, like, prefix)
         return tensors, fields
 
     def _check_model(self, state: State, note: Callable[[str], None]) -> None:
@@ -306,14 +317,12 @@ class Keeper:
             raise ModelFolderError(what, where=path, todo=todo)
         if not path.exists():
             return
-        entries = read_entries(self.folder)
         try:
             read_facts(path)
-            for name in entries.keys() & {WEIGHTS, SCORES, PROVENANCE}:
-                check(self.folder / name, entries[name])
-        except UnreadableError as error:
-            todo = "put an empty file in its place: the next validation writes it"
-            raise _perhaps_good(error, todo) from None
+            for name in self._entries.keys() & {WEIGHTS, SCORES, PROVENANCE}:
+                check(self.folder / name, self._entries[name])
+        except UnreadableError:
+            raise
         except ModelFolderError as error:
             what = "the model that this run kept is damaged"
             if state.finished:
@@ -341,14 +350,12 @@ class Keeper:
         # replace them in the model folder. Checkpoints with the same weights are one file with
         # several names.
         self._check_place()
-        if not self.ranks.is_first:
-            return
         same = _checkpoint("average" if weights == "average" else _recent_name(step))
         kept = same if weights == "average" else _checkpoint("best")
         if not self._has(same):
             self._keep(kept, model, step)
         elif kept != same:
-            replace_files(self.folder, {kept: same})
+            self._replace({kept: same})
         scores = {
             "data": "validation",
             "step": step,
@@ -358,22 +365,19 @@ class Keeper:
         }
         # Without the time, the same run gives the same bytes; the log has the time of each event.
         facts = {**self.provenance, "step": step}
-        replace_files(
-            self.folder,
+        self._replace(
             {
                 WEIGHTS: kept,
                 SCORES: written(json_bytes(scores)),
                 PROVENANCE: written(json_bytes(facts)),
-            },
+            }
         )
 
     def keep_recent(self, model: nn.Module, step: int) -> None:
         """Write a checkpoint, and remove all but the last few."""
         self._check_place()
-        if not self.ranks.is_first:
-            return
         self._keep(_checkpoint(_recent_name(step)), model, step)
-        replace_files(self.folder, {}, self._recent()[: -self.average_last])
+        self._replace({}, self._recent()[: -self.average_last])
 
     def average_recent(
         self, model: nn.Module, step: int, least: int, note: Callable[[str], None]
@@ -386,7 +390,7 @@ class Keeper:
         for name in self._recent()[-self.average_last :]:
             path = self.folder / name
             try:
-                tensors, _ = read_tensors(path, read_entries(self.folder).get(name))
+                tensors, _ = read_tensors(path, self._entries.get(name))
             except ModelFolderError as error:
                 why = f"{error.what}: {error.why}"
                 note(f"warning: {path}: {why}; this checkpoint is left out of the average")
@@ -404,16 +408,12 @@ class Keeper:
 
     def forget_recent(self) -> None:
         """Remove the recent checkpoints, which nothing needs after the end of the run."""
-        if not self.ranks.is_first:
-            return
-        replace_files(self.folder, {}, self._recent())
+        self._replace({}, self._recent())
 
     def forget_average(self) -> None:
         """Remove the average at the end of a run that continues, and checkpoints from before."""
         # The weights in the model folder stay, also if they are that average.
-        if not self.ranks.is_first:
-            return
-        replace_files(self.folder, {}, [*self._recent(), _checkpoint("average")])
+        self._replace({}, [*self._recent(), _checkpoint("average")])
 
     def restore_current(self, model: nn.Module) -> None:
         """Load the weights of the last saved state into the model, if the run is resumable."""
@@ -428,7 +428,7 @@ class Keeper:
 
     def _keep(self, name: str, model: nn.Module, step: int) -> None:
         tensors, facts = parameters_of(model), {"step": step}
-        replace_files(self.folder, {name: partial(save_tensors, tensors=tensors, facts=facts)})
+        self._replace({name: partial(save_tensors, tensors=tensors, facts=facts)})
 
 
 def _checkpoint(name: str) -> str:
@@ -437,8 +437,8 @@ def _checkpoint(name: str) -> str:
 
 def disk_needed(
     model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainingConfig, validations: int
-) -> tuple[int, int]:
-    """The bytes of the weights, checkpoints and state of a run: the peak, and at its end."""
+) -> int:
+    """The most bytes that the weights, checkpoints and states of a run take."""
     slots = (each for slots in optimizer.state_dict()["state"].values() for each in slots.values())
     weights = _bytes_of(parameters_of(model).values())
     state = weights + _bytes_of(each for each in slots if each is not None)
@@ -448,7 +448,7 @@ def disk_needed(
     # recent checkpoints are removed. The best one may be older than these.
     older = weights if validations > recent else 0
     previous = state if validations > 1 else weights  # the first state has no moments
-    return 2 * state + previous + recent * weights + older + average, state + weights + average
+    return 2 * state + previous + recent * weights + older + average
 
 
 def _bytes_of(tensors: Iterable[Tensor]) -> int:
@@ -494,59 +494,25 @@ def _trained(
             yield names[parameter], parameter
 
 
-def _load_optimizer(
+def _load_state(
     model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], where: Path
 ) -> None:
-    """Restore the moments, by the name of their parameter."""
-    slots: dict[str, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        parameter, _, slot = name.rpartition(".")
-        slots.setdefault(parameter, {})[slot] = tensor
+    """Restore the weights, and the moments by the name of their parameter."""
     trained = list(_trained(model, optimizer))
-    shapes = {name: tuple(parameter.shape) for name, parameter in trained}
     # SGD without momentum has none, and all parameters of an optimizer have the same ones.
-    kinds = set(next(iter(slots.values()), {}))
-    wrong = [f"{name} is no trained parameter of the model" for name in slots.keys() - shapes]
-    for name, shape in shapes.items():
-        found = {slot: tuple(tensor.shape) for slot, tensor in slots.get(name, {}).items()}
-        if set(found) != kinds:
-            wrong.append(f"{name} has {_listed(found)}, others have {_listed(kinds)}")
-        for slot, each in found.items():
-            if each not in ((), shape):
-                wrong.append(f"{slot} of {name} is {each}, the model needs {shape}")
-    if wrong:
-        raise ModelFolderError(
-            "the state of the optimizer does not belong to the model of the configuration",
-            where=where,
-            why=f"{min(wrong)} (differences: {len(wrong)})",
-            todo=OTHER_VERSION,
-        )
-    moments = {
-        index: {
-            slot: shared_like(each, parameter) if each.shape else each
-            for slot, each in slots[name].items()
-        }
-        for index, (name, parameter) in enumerate(trained)
-        if name in slots
-    }
+    slots = {name.rpartition(".")[2] for name in tensors if name.startswith("optimizer.")}
+    expected = shapes_of((f"model.{name}", each) for name, each in parameters_of(model).items())
+    for name, parameter in trained:
+        shape = tuple(parameter.shape)
+        expected |= {f"optimizer.{name}.{s}": () if s == "step" else shape for s in slots}
+    compare_shapes(expected, shapes_of(tensors.items()), where)
+    load_parameters(model, _part(tensors, "model."), where)
+    moments = dict[int, dict[str, Tensor]]()
+    for index, (name, parameter) in enumerate(trained if slots else ()):
+        own = {slot: tensors[f"optimizer.{name}.{slot}"] for slot in slots}
+        moments[index] = {s: shared_like(t, parameter) if t.shape else t for s, t in own.items()}
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
-
-
-def _listed(slots: Iterable[str]) -> str:
-    return ", ".join(sorted(slots)) or "no moments"
-
-
-def _perhaps_good(error: UnreadableError, todo: str) -> UnreadableError:
-    """The error of a file that is not replaced, because it may be readable later."""
-    todo = f"nothing was changed; run the command again; if the file stays unreadable, {todo}"
-    return UnreadableError(error.what, where=error.where, why=error.why, todo=todo)
-
-
-def _version(fields: Mapping[str, Any]) -> str:
-    environment = fields.get("environment")
-    found = environment.get("clearhead") if isinstance(environment, dict) else None
-    return f"it has the version {found or 'unknown'}"
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -6,7 +6,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Any, TextIO, cast
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -31,7 +30,6 @@ INTERVAL_S = 10.0
 """Seconds between two plain lines of progress."""
 
 REFRESHES_A_SECOND = 2
-LINE_WIDTH = 100  # columns of a line with scores, as far as the first score allows
 LABEL_WIDTH = 12
 FIGURES_HEIGHT = 11  # lines of the picture without samples, and one for the cursor
 MOST_SAMPLE_LINES = 3
@@ -158,16 +156,12 @@ class Picture:
             self._history.append(event.scores[event.measure])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width, started = options.max_width, self._started
+        width = options.max_width
         parts = [self._training(width)]
         if self._validated is not None:
             parts.append(self._validation(self._validated, width))
             height = options.height or console.size.height
             parts += self._samples(self._validated.samples, height, width)
-        elif (value := started.best_score) is not None:
-            # The best score before a run was resumed, until the next validation.
-            best = _best(started.measure, value, started.best_step)
-            parts.append(_table(width, ("", ""), ("best", best)))
         yield Group(*parts)
 
     def _training(self, width: int) -> Table:
@@ -217,14 +211,13 @@ class Picture:
 
     def _samples(self, samples: tuple[Sample, ...], height: int, width: int) -> list[Table]:
         """Source, reference and output of each sample, with as many lines as the terminal has."""
-        rows = 3 * len(samples)
-        lines = max(1, min(MOST_SAMPLE_LINES, (height - FIGURES_HEIGHT) // max(1, rows)))
-        apart = FIGURES_HEIGHT + rows * lines + len(samples) <= height
+        rows = 4 * len(samples) or 1
+        lines = max(1, min(MOST_SAMPLE_LINES, (height - FIGURES_HEIGHT) // rows))
         text_width = max(1, width - LABEL_WIDTH)
         return [
             _table(
                 width,
-                *([("", "")] if apart else []),
+                ("", ""),
                 ("source", shortened(sample.source, text_width, lines)),
                 ("reference", shortened(sample.reference, text_width, lines)),
                 ("output", shortened(sample.output, text_width, lines, "bold")),
@@ -297,7 +290,7 @@ def progress_line(event: Progress, max_steps: int | None) -> str:
 
 
 def validation_line(event: Validated) -> str:
-    """A validation in one line: the score that selects the model first, then what fits."""
+    """A validation in one line: the score that selects the model first."""
     value = _score(event.measure, event.scores[event.measure])
     best = _score(event.measure, event.best_score)
     verdict = f"best {best} at step {event.best_step:,}"
@@ -306,13 +299,13 @@ def validation_line(event: Validated) -> str:
     elif not math.isfinite(event.best_score):
         verdict = "no finite score yet"
     weights = "" if event.weights == "current" else f", {event.weights} weights"
-    line = (
-        f"validation: {event.measure} {value}, {verdict}; "
-        f"step {event.step:,}, epoch {event.epoch}{weights}"
-    )
     others = {name: score for name, score in event.scores.items() if name != event.measure}
-    fitting = _fitting_scores(others, LINE_WIDTH - len(line) - len("; "))
-    return f"{line}; {fitting}" if fitting else line
+    parts = (
+        f"validation: {event.measure} {value}, {verdict}",
+        f"step {event.step:,}, epoch {event.epoch}{weights}",
+        _scores(others),
+    )
+    return "; ".join(filter(None, parts))
 
 
 def ended_lines(event: RunEnded) -> list[str]:
@@ -320,10 +313,7 @@ def ended_lines(event: RunEnded) -> list[str]:
     ended = "finished" if event.finished else "stopped"
     line = f"{ended} at step {event.step:,} after {duration(event.elapsed_s)} ({event.reason})"
     if event.scores:
-        first = _scores({event.measure: event.scores[event.measure]})
-        others = {name: score for name, score in event.scores.items() if name != event.measure}
-        width = LINE_WIDTH - len(f"{line}: {first}, ; {event.folder}")
-        line += ": " + ", ".join(filter(None, (first, _fitting_scores(others, width))))
+        line += f": {_scores(event.scores, event.measure)}"
     signatures = [f"{name}: {text}" for name, text in event.signatures.items()]
     return [f"{line}; {event.folder}", *signatures]
 
@@ -355,13 +345,6 @@ def _score(name: str, value: float) -> str:
 def _scores(values: Mapping[str, float], first: str = "") -> str:
     names = sorted(values, key=lambda name: name != first)
     return ", ".join(f"{name} {_score(name, values[name])}" for name in names)
-
-
-def _fitting_scores(values: Mapping[str, float], width: int) -> str:
-    """As many of the scores, in their order, as fit into this many columns."""
-    counts = range(len(values), -1, -1)
-    texts = (_scores(dict(islice(values.items(), count))) for count in counts)
-    return next(text for text in texts if len(text) <= max(0, width))
 
 
 def _rate(value: float) -> str:

@@ -10,7 +10,7 @@ from itertools import islice
 import torch
 from torch import nn
 
-from clearhead.settings.training import TrainingConfig
+from clearhead.settings import RunConfig, TrainingConfig
 from clearhead.training.checkpoints import disk_needed
 from clearhead.training.display import duration, megabytes
 from clearhead.training.loop import SPLIT, Limits
@@ -20,11 +20,6 @@ from clearhead.training.task import Task
 
 STEPS = 5
 """Number of steps that are timed."""
-
-OF_GPU = "peak of the GPU in a few steps, one of them with the largest batch"
-
-KERNELS = "a bf16 kernel for each further shape of a batch: at most about 1,000 MB more"
-"""oneDNN keeps 1,024 compiled kernels; a few steps have few shapes."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +36,7 @@ class DryRun:
         measure: name of the score that patience watches.
         data: lines of the data report.
         warning: about the settings of training; None if there is none.
-        disk_mb: size of the model folder at the end of the run, in megabytes.
-        disk_peak_mb: the largest size of the model folder during the run.
+        disk_mb: the largest size of the model folder during the run, in megabytes.
     """
 
     parameters: int
@@ -55,20 +49,16 @@ class DryRun:
     data: tuple[str, ...]
     warning: str | None = None
     disk_mb: float = 0.0
-    disk_peak_mb: float = 0.0
 
     def lines(self) -> list[str]:
         """The result for people. The last line is the length of the run."""
-        compiles = self.config.precision == "bf16" and self.memory_of != OF_GPU
         return [
             *self.data,
             *filter(None, [self.warning]),
             f"parameters: {self.parameters:,}",
             f"memory: about {megabytes(self.memory_mb)} ({self.memory_of}); "
             "validation may need more",
-            *([f"memory: {KERNELS}"] if compiles else []),
-            f"disk: at most {megabytes(self.disk_peak_mb)} during the run, "
-            f"about {megabytes(self.disk_mb)} at its end",
+            f"disk: at most {megabytes(self.disk_mb)} during the run",
             f"a step: about {self.seconds_per_step:.2g} s",
             self._length(),
         ]
@@ -88,30 +78,28 @@ class DryRun:
                 f"{duration(least * self.seconds_per_step)} plus validations"
             )
         seconds, limit = min(limits)
-        if seconds == 60 * config.max_minutes:
+        if limit.endswith("minutes"):
             steps = int(seconds / self.seconds_per_step)
-            of = f" of {self.steps:,}" if self.steps is not None else ""
-            line = f"the run: at most {limit}, about {steps:,}{of} steps"
-            line += ", fewer because of validations"
+            about = f"about {steps:,} steps, fewer because of validations"
         else:
-            line = f"the run: at most {limit}, about {duration(seconds)} plus validations"
-            line += f", {config.max_minutes:g} minutes at most" if config.max_minutes else ""
+            about = f"about {duration(seconds)} plus validations"
+        others = "".join(f", {other} at most" for _, other in sorted(limits)[1:])
+        line = f"the run: at most {limit}, {about}{others}"
         return f"{line}; ends sooner after {patience}" if config.patience else line
 
 
 def try_steps(
     task: Task,
     model: nn.Module,
-    config: TrainingConfig,
-    width: int,
+    run: RunConfig,
     data: tuple[str, ...],
     prepared_bytes: int = 0,
 ) -> DryRun:
     """Make a few steps, and measure their time and memory."""
     # After the timed steps, one step with the largest batch shows the memory.
+    config = run.training
     limits = Limits(config, task.batch_count(0), task.measure)
-    # Any seed will do, because the weights are discarded.
-    updater = Updater(task, model, config, 1, width, limits.total_steps)
+    updater = Updater(task, model, run, limits.total_steps)
     device = updater.device
     model.train()
     peak_was_reset = forget_peak(device)
@@ -131,8 +119,7 @@ def try_steps(
     validations = config.average_last
     if limits.total_steps:
         validations = math.ceil(limits.total_steps / config.validate_every)
-    disk = disk_needed(model, updater.optimizer, config, validations)
-    peak_mb, end_mb = ((prepared_bytes + each) / 1e6 for each in disk)
+    disk = prepared_bytes + disk_needed(model, updater.optimizer, config, validations)
     return DryRun(
         parameters=sum(p.numel() for p in model.parameters()),
         memory_mb=memory_mb(device),
@@ -143,14 +130,13 @@ def try_steps(
         measure=task.measure,
         data=data,
         warning="\n".join(warnings) or None,
-        disk_mb=end_mb,
-        disk_peak_mb=peak_mb,
+        disk_mb=disk / 1e6,
     )
 
 
 def _memory_of(device: torch.device, peak_was_reset: bool) -> str:
     if device.type == "cuda":
-        return OF_GPU
+        return "peak of the GPU in a few steps, one of them with the largest batch"
     if peak_was_reset:
         return "peak of the whole process in a few steps, one of them with the largest batch"
     return "peak of the whole process, with all that it did before these steps"

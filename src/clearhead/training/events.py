@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import threading
@@ -20,9 +19,6 @@ from clearhead.training.task import Sample
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard.writer import SummaryWriter
-
-MOST_PENDING = 2**20
-"""Bytes of lines that a log keeps in memory while its file cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -182,15 +178,11 @@ class JsonLog:
     `time` is in seconds since 1970. Numbers that JSON cannot write (infinity, NaN) become null.
     Each line is written at once, in one call. If a run is killed while it writes, the next run
     removes the incomplete last line, so every line stays readable. What cannot be written, e.g.
-    because the disk is full, is written with the next event, as long as it is no more than
-    `MOST_PENDING` bytes; likewise if the file cannot be opened.
+    because the disk is full, is written with the next event; likewise if the file cannot be opened.
 
     Args:
         path: the file. It is created with its folder if needed.
         clock: returns the time.
-
-    Raises:
-        TrainingError: there is a symbolic link in its place.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
@@ -200,13 +192,8 @@ class JsonLog:
         self._failed = False
         self._lock = threading.Lock()  # the note of an interruption comes from another thread
         self._file: FileIO | None = None
-        try:
+        with suppress(OSError):  # the first event tries again and reports it
             self._file = _opened(path)
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                what, todo = "the log cannot be written", "remove the link"
-                raise TrainingError(what, where=path, why=reason(error), todo=todo) from None
-            # The first event tries again and reports it.
 
     def observe(self, event: Event) -> None:
         """Append the event."""
@@ -214,8 +201,7 @@ class JsonLog:
         line = json.dumps(_finite(record), ensure_ascii=False, allow_nan=False, default=str)
         content = line.encode("utf-8", errors="replace") + b"\n"
         with self._lock:
-            if len(self._pending) + len(content) <= max(MOST_PENDING, len(content)):
-                self._pending += content
+            self._pending += content
             try:
                 self._write_pending()
             except OSError as error:

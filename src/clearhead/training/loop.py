@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from types import FrameType
@@ -27,7 +28,8 @@ from torch import nn
 from clearhead.errors import TrainingError, first_few
 from clearhead.folder.tensors import parameters_of
 from clearhead.ranks import ALONE, Ranks
-from clearhead.settings.training import TrainingConfig, warmup_of
+from clearhead.settings import RunConfig, TrainingConfig
+from clearhead.settings.training import warmup_of
 from clearhead.sharding import whole
 from clearhead.training.bad_steps import (
     BAD_IN_A_ROW,
@@ -92,6 +94,9 @@ IF_MEMORY_IS_FULL = (
     "lower data.max_length or use a smaller model (--restart), or use training.device = 'cpu'"
 )
 """What to do if not even one example fits into the memory of the GPU."""
+
+KEPT_GOING_BACK = ("split_from", "planned_steps", "planned_minutes", "bad_steps", "attempts_before")
+"""What stays as it is in the state when a run goes back."""
 
 PLANNED_AT, USED = 0.1, 0.97
 """Shares of `max_minutes`: after the first, the steps for the second are planned."""
@@ -238,9 +243,8 @@ class Trainer:
     Args:
         task: batches, loss and evaluation.
         model: on the device that it is trained on.
-        config: how to train; its precision is not `auto`.
-        seed: all random numbers depend only on it, the epoch, the step and the attempt.
-        d_model: width of the model, for the schedule of the paper.
+        config: of the run; its precision is not `auto`. All random numbers depend only on its seed,
+            the epoch, the step and the attempt.
         keeper: writes and reads the checkpoints and the state.
         observers: get every event.
         ranks: the processes that train together. Each takes its share of the batches of a step.
@@ -251,25 +255,22 @@ class Trainer:
         self,
         task: Task,
         model: nn.Module,
-        config: TrainingConfig,
-        seed: int,
-        d_model: int,
+        config: RunConfig,
         keeper: Keeper,
         observers: Sequence[Observer],
         ranks: Ranks = ALONE,
     ) -> None:
         self.task = task
         self.model = model
-        self.config = config
-        self.seed = seed
+        self.config, self.seed = config.training, config.seed
         self.ranks = ranks
         self.keeper = keeper
         self.observers = observers
         self.state = State()
         # Counted once an epoch: it sorts all examples into batches.
         self._counted_epoch, self._batch_count = 0, task.batch_count(0)
-        self.limits = Limits(config, self._batch_count, task.measure)
-        self.updater = Updater(task, model, config, seed, d_model, self.limits.total_steps, ranks)
+        self.limits = Limits(self.config, self._batch_count, task.measure)
+        self.updater = Updater(task, model, config, self.limits.total_steps, ranks)
         self.meter = self.updater.meter
         self.interruption = Interruption(observers)
         self._resumed_at = self._saved_at = time.monotonic()
@@ -297,22 +298,18 @@ class Trainer:
         if self.state.finished:
             self._begin_again()
         if warning := self.limits.warmup_warning():
-            notify(self.observers, Note(warning))
+            self._note(warning)
         try:
             with self.interruption:
                 reason = self._train_to_the_end()
         except KeyboardInterrupt:
-            # The second Ctrl-C: the steps since the last saved state are given up.
-            return self._end(f"interrupted; step {self._saved_step} is saved", finished=False)
+            reason = None  # the second Ctrl-C: the steps since the last saved state are given up
         except torch.OutOfMemoryError as error:
             what, where = "the memory of the GPU is full", f"after step {self.state.step}"
             todo = IF_MEMORY_IS_FULL if self.ranks.count == 1 else IF_MEMORY_IS_FULL_IN_ONE
             raise TrainingError(what, where=where, why=str(error), todo=todo) from None
         if reason is None:
-            # After a bad step the saved state is an earlier one.
-            earlier = self._saved_step != self.state.step
-            reason = f"interrupted; step {self._saved_step} is saved" if earlier else "interrupted"
-            return self._end(reason, finished=False)
+            return self._end(f"interrupted; step {self._saved_step} is saved", finished=False)
         return self._end(reason, finished=True)
 
     def _train_to_the_end(self) -> str | None:
@@ -344,7 +341,7 @@ class Trainer:
         self.state.finished = False
         self.keeper.forget_average()
         if self.config.average_last > 1:
-            notify(self.observers, Note(CONTINUED.format(step=self.state.step)))
+            self._note(CONTINUED.format(step=self.state.step))
 
     def _resume(self) -> None:
         """Load the saved state if there is one, and announce the run."""
@@ -487,7 +484,7 @@ class Trainer:
             f"({counts[0]:,} in a row, {counts[1]:,} in all); {len(places):,} examples: "
             f"{first_few(places, SHOWN_EXAMPLES)}"
         )
-        notify(self.observers, Note(text))
+        self._note(text)
 
     def _smallest_spare(self) -> Any:
         """A batch of one example, for passes that have no weight."""
@@ -506,7 +503,7 @@ class Trainer:
         """Keep the size from which batches are split, and report the first time."""
         if self.state.split_from == 0 < self.updater.split_from:
             text = SPLIT.format(positions=self.updater.split_from)
-            notify(self.observers, Note(text))
+            self._note(text)
         self.state.split_from = self.updater.split_from
 
     def _go_back(self, trouble: str) -> None:
@@ -521,24 +518,26 @@ class Trainer:
         """
         left = self.state
         tried = left.attempt - left.attempts_before
-        if not self.keeper.resumable:
-            raise self._diverged(trouble, "the run is not resumable, so it cannot go back")
-        if tried >= MOST_ATTEMPTS:
-            raise self._diverged(trouble, f"{tried} other orders of the data did not help")
         finite = self.updater.weights_are_finite()
+        if not self.keeper.resumable:
+            raise self._diverged(trouble, "the run is not resumable, so it cannot go back", finite)
+        if tried >= MOST_ATTEMPTS:
+            what = f"{tried} other orders of the data did not help"
+            raise self._diverged(trouble, what, finite)
         saved = self._read_state()
         if saved is None or saved.bad_in_a_row or not self.updater.weights_are_finite():
             what = "no good state is saved to which the run could go back"
             raise self._diverged(trouble, what, finite)
+        stay = KEPT_GOING_BACK
         if left.best_step > saved.step:  # these weights are in the folder
-            saved.best_score, saved.best_step = left.best_score, left.best_step
-            saved.best_scores, saved.best_signatures = left.best_scores, left.best_signatures
-        saved.split_from = left.split_from
-        saved.planned_steps, saved.planned_minutes = left.planned_steps, left.planned_minutes
-        saved.bad_steps, saved.attempt = left.bad_steps, left.attempt + 1
-        saved.attempts_before, saved.back_from = left.attempts_before, left.step
-        saved.reordered.append([saved.batch, saved.attempt])
-        self.state = saved
+            stay += ("best_score", "best_step", "best_scores", "best_signatures")
+        self.state = saved = replace(
+            saved,
+            **{name: getattr(left, name) for name in stay},
+            attempt=left.attempt + 1,
+            back_from=left.step,
+            reordered=[*saved.reordered, [saved.batch, left.attempt + 1]],
+        )
         self.keeper.forget_recent()  # some are of steps that are made again
         self._save()
         self.meter.restart()
@@ -549,14 +548,9 @@ class Trainer:
             f"{trouble}: back from step {left.step:,} to {saved.step:,}, with another order of the "
             f"data (attempt {tried + 1} of {MOST_ATTEMPTS})"
         )
-        notify(self.observers, Note(text))
+        self._note(text)
 
-    def _diverged(
-        self, trouble: str, attempts: str, weights_are_finite: bool | None = None
-    ) -> TrainingError:
-        finite = weights_are_finite
-        if finite is None:
-            finite = self.updater.weights_are_finite()
+    def _diverged(self, trouble: str, attempts: str, finite: bool) -> TrainingError:
         step, rate = self.state.step, self.updater.set_rate(self.state.step)
         model = None if self.state.best_score is None else self.keeper.folder
         return diagnosis(trouble, step, rate, finite, self._bad_examples, attempts, model)
@@ -584,7 +578,7 @@ class Trainer:
         notify(self.observers, progress)
         for watch in (self._loss_watch, self._pace_watch):
             if warning := watch.take(progress):
-                notify(self.observers, Note(warning))
+                self._note(warning)
 
     def _validation_is_due(self) -> bool:
         step = self.state.step
@@ -602,19 +596,10 @@ class Trainer:
         model = self._complete_model()
         evaluation = self.task.evaluate(model)
         self.state.validated_step = self.state.step
-        if self.keeper.resumable or self._is_averaged():
-            self.keeper.keep_recent(model, self.state.step)
+        self.keeper.keep_recent(model, self.state.step)
         self._judge(model, evaluation, "current")
         self.meter.restart()
         self._pace_watch.restart()
-
-    def _is_averaged(self) -> bool:
-        """Whether the weights of this step may be in the average at the end."""
-        if self.config.patience or self.config.max_minutes:
-            return True  # the run may end at any validation
-        # Two more, because epochs differ a little in their number of batches.
-        last = (self.config.average_last + 2) * self.config.validate_every
-        return self.state.step > self.limits.total_steps - last
 
     def _judge(self, model: nn.Module, evaluation: Evaluation, weights: str) -> None:
         """Keep the `"current"` or `"average"` weights if they are the best or `keep` names them."""

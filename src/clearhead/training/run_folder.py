@@ -22,7 +22,7 @@ import torch
 
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason, what_helps
 from clearhead.folder.files import make_folder, open_to_append, read_json, refuse_links, write_json
-from clearhead.folder.manifest import MANIFEST
+from clearhead.folder.manifest import MANIFEST, read_entries
 from clearhead.folder.model_folder import (
     PREPARED,
     PROVENANCE,
@@ -31,12 +31,10 @@ from clearhead.folder.model_folder import (
     folder_of,
     is_imported,
     open_folder,
-    read_entries,
 )
 from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
-from clearhead.settings.declare import as_toml
-from clearhead.training.checkpoints import STATE
+from clearhead.settings.declare import as_toml, values_by_path
 from clearhead.version import __version__
 
 LOCK = "training/.lock"
@@ -44,9 +42,6 @@ LOCK = "training/.lock"
 
 DATA = "training/data.json"
 """The content hashes of the data that the run started with."""
-
-REMOVED_CONFIG = "training/.config.json.removed"
-"""The config.json of a run while its other files are being removed."""
 
 SELECTED_FILES = (WEIGHTS, SCORES, PROVENANCE, MANIFEST)
 """Files of a model that a validation has selected."""
@@ -59,9 +54,6 @@ TRAINING_FILES = re.compile(
     r"|attention/step-\d+-\d+\.npz"
 )
 """The paths in `training/` that a restart removes."""
-
-OTHER_ENTRIES = ("corpus", Path(LOCK).name, Path(REMOVED_CONFIG).name)
-"""What else may be in `training/` without a config.json, if a restart was interrupted."""
 
 MAY_CHANGE = {
     # The content of the files is compared.
@@ -95,7 +87,7 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
     folder = Path(config.folder)
     try:
         if not (folder / "config.json").exists():
-            _refuse_other_files(folder, restart)
+            _refuse_other_files(folder)
         elif is_imported(folder):
             raise _imported(folder)
         elif restart:
@@ -109,38 +101,24 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
     return folder
 
 
-def _refuse_other_files(folder: Path, restart: bool) -> None:
+def _refuse_other_files(folder: Path) -> None:
     """Check that a folder without a config.json has no files that a new run would replace."""
-    found = [name for name in (*SELECTED_FILES, *PREPARED) if (folder / name).exists()]
-    locked = (folder / LOCK).exists()
-    if found and not locked:
-        raise TrainingError(
-            f"the folder has the file {found[0]}, but no config.json of a run",
-            where=folder,
-            why="the file belongs to another program, or its config.json is lost",
-            todo=f"{ELSEWHERE}, or move the file away",
-        )
     training = folder / "training"
-    own = set(_written(training)) if locked else set[Path]()
-    kept = OTHER_ENTRIES if locked else ()
+    # A run that is killed before it has a config.json leaves its lock, its corpus and its log.
+    begun = (folder / LOCK).exists()
+    own = {folder / LOCK, *_written(training)} if begun else set[Path]()
+    found = [folder / name for name in (*SELECTED_FILES, *PREPARED) if (folder / name).exists()]
     for path in training.rglob("*"):
-        if path.is_file() and path not in own and path.relative_to(training).parts[0] not in kept:
-            raise TrainingError(
-                "the folder training/ has files that no run has written",
-                where=folder,
-                why=f"there is {path.relative_to(folder)}, but no config.json of a run",
-                todo=f"{ELSEWHERE}, or move these files away",
-            )
-    if restart or (folder / REMOVED_CONFIG).exists():
-        return
-    for name in (*SELECTED_FILES, STATE):
-        if (folder / name).exists():
-            raise TrainingError(
-                "the config.json of the run in this folder is lost",
-                where=folder,
-                why=f"there is {name}, but no config.json",
-                todo="restore config.json, choose another folder, or start over: --restart",
-            )
+        is_own = path in own or (begun and training / "corpus" in path.parents)
+        if path.is_file() and not is_own:
+            found.append(path)
+    if found:
+        raise TrainingError(
+            f"the folder has the file {found[0].relative_to(folder)}, but no config.json of a run",
+            where=folder,
+            why="the file belongs to another program, or the config.json of its run is lost",
+            todo=f"{ELSEWHERE}, restore config.json, or move the file away",
+        )
 
 
 def _imported(folder: Path) -> TrainingError:
@@ -168,7 +146,7 @@ def _refuse_other_config(path: Path) -> None:
 
 
 def _refuse_other_settings(old: RunConfig, new: RunConfig) -> None:
-    before, after = (_flat(asdict(config)) for config in (old, new))
+    before, after = (values_by_path(asdict(config)) for config in (old, new))
     if _was_moved(old.start_from, new.start_from):
         before["start_from"] = new.start_from
     changed = sorted(
@@ -189,17 +167,10 @@ def _refuse_other_settings(old: RunConfig, new: RunConfig) -> None:
 
 def _was_moved(old: str, new: str) -> bool:
     """Whether a model to start from is gone from its old path, and the new one has its name."""
-    # The path changes if the model is moved together with the run.
+    # Its absolute path changes if the model is moved together with the run.
     if any(source.startswith(HUB) for source in (old, new)) or folder_of(old).exists():
         return False
     return folder_of(old).name == folder_of(new).name and Path(old).name == Path(new).name
-
-
-def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
-    return flat
 
 
 @contextmanager
@@ -274,18 +245,12 @@ def _contents(hashes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
 
 def forget_run(folder: Path) -> None:
     """Remove a run and its model, but no file that a run does not write."""
-    # The encoded corpora stay, because the new run has already made its own.
-    config, removed = folder / "config.json", folder / REMOVED_CONFIG
+    # The encoded corpora stay, because the new run has already made its own. The new config.json
+    # replaces the old one. Without DATA, which comes first, no half-removed run is resumed.
+    names = [folder / name for name in (DATA, *SELECTED_FILES)]
     try:
-        # First, so that no half-removed run looks complete. Its new name shows, if this function
-        # is interrupted, that the other files may be removed too.
-        if config.exists():
-            os.replace(config, removed)
-        for name in SELECTED_FILES:
-            (folder / name).unlink(missing_ok=True)
-        for path in _written(folder / "training"):
-            path.unlink()
-        removed.unlink(missing_ok=True)
+        for path in (*names, *_written(folder / "training")):
+            path.unlink(missing_ok=True)
     except OSError as error:
         raise TrainingError(
             "the old run cannot be removed",

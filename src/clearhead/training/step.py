@@ -19,7 +19,8 @@ from torch.distributed.fsdp import fully_shard
 
 from clearhead.device import multiplies_bf16
 from clearhead.ranks import ALONE, Ranks
-from clearhead.settings.training import FineTuningConfig, OptimizerConfig, TrainingConfig, warmup_of
+from clearhead.settings import RunConfig, TrainingConfig
+from clearhead.settings.training import warmup_of
 from clearhead.sharding import own_part
 from clearhead.training.fine_tuning import freeze, parameter_groups
 from clearhead.training.progress import Meter
@@ -51,9 +52,7 @@ class Updater:
     Args:
         task: computes the loss of a batch.
         model: is updated; on the device that it is trained on.
-        config: optimizer, schedule, clipping and precision, which is not `auto`.
-        seed: of the run.
-        d_model: width of the model, for the schedule of the paper.
+        config: of the run; its precision is not `auto`.
         total_steps: length of the run, for schedules that fall to zero at its end.
         ranks: the processes that make the steps together.
 
@@ -70,9 +69,7 @@ class Updater:
         self,
         task: Task,
         model: nn.Module,
-        config: TrainingConfig,
-        seed: int,
-        d_model: int,
+        config: RunConfig,
         total_steps: int,
         ranks: Ranks = ALONE,
     ) -> None:
@@ -81,16 +78,16 @@ class Updater:
         self.ranks = ranks
         self._loss: nn.Module = LossOfModel(task, model)
         self._connected = self._loss
-        self.config = config
-        self.seed = seed
-        self.d_model = d_model
+        self.config = training = config.training
+        self.seed = config.seed
+        self.d_model = config.model.d_model  # for the schedule of the paper
         self.total_steps = total_steps
         self.device = next(model.parameters()).device
-        if config.compile and self.device.type == "cuda" and config.parallel == "ddp":
+        if training.compile and self.device.type == "cuda" and training.parallel == "ddp":
             for layer in layers_of(model):
                 layer.compile(dynamic=True)
-        freeze(model, config.fine_tuning.frozen_layers)
-        self.optimizer = make_optimizer(model, config.optimizer, config.fine_tuning)
+        freeze(model, training.fine_tuning.frozen_layers)
+        self.optimizer = make_optimizer(model, training)
         self.meter = Meter(self.device)
         self.updating = False
         self.is_sharded = False
@@ -110,7 +107,7 @@ class Updater:
             return
         shard(self._loss, self.device.type, self.ranks.count)
         self.is_sharded = True
-        self.optimizer = make_optimizer(self.model, self.config.optimizer, self.config.fine_tuning)
+        self.optimizer = make_optimizer(self.model, self.config)
 
     def step(
         self, number: int, batches: Sequence[Any], attempt: int = 0, spares: Sequence[Any] = ()
@@ -293,12 +290,10 @@ def _read(losses: Sequence[Loss]) -> tuple[list[float], list[float]]:
     return both[::2], both[1::2]
 
 
-def make_optimizer(
-    model: nn.Module, config: OptimizerConfig, fine_tuning: FineTuningConfig
-) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, training: TrainingConfig) -> torch.optim.Optimizer:
     """The optimizer of the parameters that are trained."""
     # Each step sets the learning rate of a group: that of the schedule, times the group's `factor`.
-    groups = parameter_groups(model, fine_tuning)
+    config, groups = training.optimizer, parameter_groups(model, training.fine_tuning)
     if config.kind == "sgd":
         return torch.optim.SGD(
             groups, lr=0.0, momentum=config.momentum, weight_decay=config.weight_decay
