@@ -1,4 +1,4 @@
-"""`docs/settings.md`, generated: `python -m clearhead.settings.reference > docs/settings.md`."""
+"""Write docs/settings.md: `python docs/settings_reference.py > docs/settings.md`."""
 
 from __future__ import annotations
 
