@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from clearhead import api
 from clearhead.cli import failures
@@ -379,41 +378,6 @@ def test_a_file_with_other_columns_is_refused_with_the_options_that_read_it(
     assert code == 0, err
 
 
-@pytest.mark.slow
-def test_confusion_matrices_are_drawn_into_files_named_after_the_models(models: Path) -> None:
-    names = str(models / "texts"), str(models / "rival")
-    code, _, err = run("evaluate", *names, "--data", "test.tsv", "--figures", "p")
-    assert code == 0
-    pictures = [f"confusion-{n}.{form}" for n in ("texts", "rival") for form in ("png", "svg")]
-    assert err.splitlines() == [f"clearhead: {Path('p') / picture}" for picture in pictures]
-    for picture in Path("p").glob("*.png"):
-        with Image.open(picture) as image:
-            image.load()
-    svg = (Path("p") / "confusion-texts.svg").read_text(encoding="utf-8")
-    assert all(f">{label}<" in svg for label in LABELS)
-
-
-@pytest.mark.slow
-def test_folders_of_the_same_name_have_different_pictures(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The last folder has the name that the picture of the second one would have.
-    for name in ("old/trec", "new/trec", "new/trec-2"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).symlink_to(models / "texts")
-    names = ["old/trec", "new/trec", "new/trec-2"]
-    code, _, err = run("evaluate", *names, "--data", "test.tsv", "--figures", "p")
-    assert code == 0, err
-    titles = ["confusion-trec", "confusion-trec-2", "confusion-trec-2-2"]
-    files = [f"{title}.{form}" for title in titles for form in ("png", "svg")]
-    assert err.splitlines() == [f"clearhead: {Path('p') / file}" for file in files]
-    monkeypatch.chdir(models / "texts")
-    data, pictures = str(tmp_path / "test.tsv"), tmp_path / "q"
-    code, _, err = run("evaluate", ".", "--data", data, "--figures", str(pictures))
-    assert code == 0, err
-    assert {path.stem for path in pictures.iterdir()} == {"confusion-texts"}
-
-
 @pytest.mark.parametrize(
     ("rows", "line", "is_header"),
     [("yes\ta\nmaybe\tb\n", 2, False), ("maybe\tq\nyes\ta\n", 1, True)],
@@ -448,9 +412,7 @@ def test_an_unknown_label_is_rejected_with_its_line_and_model(
         ("translator", ["--text-column", "q"], 2, "--text-column"),
         ("features", ["--data", "x.npz", "--text-column", "q"], 2, "--text-column"),
         ("features", ["--data", "x.ts.gz", "--label-column", "q"], 2, "x.ts.gz"),
-        ("translator", ["--source", "s", "--figures", "p"], 2, "--figures"),
         ("translator", ["--reference", "r"], 3, "--source"),
-        ("several", ["--data", "test.tsv", "--figures", "p"], 2, "confusion matrix"),
     ],
 )
 def test_a_wrong_option_is_rejected_before_anything_is_computed(
@@ -464,7 +426,6 @@ def test_a_wrong_option_is_rejected_before_anything_is_computed(
     found, out, err = run("evaluate", str(models / model), *words)
     assert (found, out) == (code, "")
     assert part in err
-    assert not Path("p").exists()
 
 
 def test_translators_and_classifiers_are_not_evaluated_together(models: Path) -> None:

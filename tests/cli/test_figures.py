@@ -134,7 +134,6 @@ def test_a_long_input_is_drawn_without_its_effects(
     assert "effects" in err
     assert [Path(line).name for line in out.splitlines()] == [
         "encoder-heads.png",
-        "encoder-layers.png",
         "encoder.1.self.png",
     ]
 
@@ -210,7 +209,7 @@ def test_a_classifier_of_texts_is_drawn(models: Path, tmp_path: Path) -> None:
     words = ("c d", "--format", "svg", "-o", tmp_path / "p")
     paths = drawn(models / "texts", *words)
     assert [path.name for path in paths] == [
-        *("word-effects.svg", "head-effects.svg", "encoder-heads.svg", "encoder-layers.svg"),
+        *("word-effects.svg", "head-effects.svg", "encoder-heads.svg"),
         "encoder.1.self.svg",
     ]
     svg = texts_of(tmp_path / "p")

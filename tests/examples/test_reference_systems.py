@@ -596,7 +596,7 @@ def test_system_d_classifies_sequences_that_it_has_not_seen_and_draws_four_pictu
     right = int((np.array(found) == y).sum())
     assert verdict == f"accuracy: {right} of 200 unseen sequences, {right / 2:.1f} %"
     assert right > 100  # of four labels that are equally frequent
-    for name in ("encoder-attention", "encoder-heads", "encoder-layer-2", "encoder-stack"):
+    for name in ("encoder-attention", "encoder-heads", "encoder-layer-2"):
         picture = tmp_path / "model/figures" / name
         assert {f"{picture}.png", f"{picture}.svg"} <= set(drawn)
         assert picture.with_suffix(".png").read_bytes().startswith(b"\x89PNG")

@@ -1,6 +1,6 @@
 """Draw what happens inside a model.
 
-For an input it draws the five most useful pictures; --only draws others, by name.
+For an input it draws the most useful pictures; --only draws others, by name.
 A translator translates the input first, unless you give a translation. Without an
 input it draws what is known of the run and of the model. The command prints the
 paths of the pictures on the standard output, and the translation or the labels on
@@ -13,7 +13,6 @@ Pictures of an input:
   head-effects      what each head did for each output word or label
   encoder-heads     the attention of every head of every layer; also decoder-heads
                     and cross-heads (translators)
-  encoder-layers    the output of every layer; also decoder-layers
   encoder.2         inside layer 2, step by step; also decoder.2
   encoder.2.self    the attention of layer 2, mean over its heads; also
                     decoder.2.self and decoder.2.cross
