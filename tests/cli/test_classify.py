@@ -371,9 +371,3 @@ def test_a_checkpoint_classifies_with_one_warning_that_it_is_not_calibrated(
     assert code == 0
     assert warning in err
     assert "UserWarning" not in err
-
-
-def test_a_translator_is_not_a_classifier(models: Path) -> None:
-    code, out, err = run("classify", str(models / "translator"), stdin="a\n")
-    assert (code, out) == (4, "")
-    assert "clearhead translate" in err

@@ -256,13 +256,6 @@ def test_the_measure_is_chosen_by_given_alignments(models: Path) -> None:
     assert "wrong:2" in failed("align", folder, *pairs, "--gold", models / "wrong")
 
 
-def test_the_measure_is_chosen_by_a_model_of_the_other_direction(models: Path) -> None:
-    folder, pairs = models / "translator", ("--source", models / "s", "--target", models / "t")
-    succeeded("align", folder, *pairs, "--reverse", folder, "--sentences", "2")
-    kept = json.loads((folder / FOLDER / ALIGNMENT).read_text())
-    assert (kept["criterion"], kept["sentences"]) == ("reverse", 2)
-
-
 def test_mistakes_of_an_alignment(models: Path) -> None:
     folder, pairs = models / "translator", ("--source", models / "s", "--target", models / "t")
     assert "value_zeroing" in failed("align", folder, *pairs, "--measure", "value_zero")

@@ -71,16 +71,6 @@ def test_an_output(tmp_path: Path, how: str) -> None:
         pytest.fail("there is no such output")
 
 
-def test_an_output_that_cannot_take_what_is_written() -> None:
-    if not os.path.exists("/dev/full"):
-        pytest.skip("this system has no device that is always full")
-    with (
-        pytest.raises(DataError, match="the output cannot be written"),
-        opened_output("/dev/full") as output,
-    ):
-        output.write("one\n")
-
-
 def test_an_output_is_not_blamed_for_what_fails_while_it_is_open(tmp_path: Path) -> None:
     def use_it() -> None:
         with opened_output(f"{tmp_path}/out") as output:

@@ -115,12 +115,6 @@ def test_the_quick_scores_are_those_of_the_full_ones() -> None:
     assert bleu.low is bleu.high is bleu.p_value is None
 
 
-def test_a_perfect_translation_scores_100_and_needs_no_edit() -> None:
-    scores = score_translations(REFERENCES, REFERENCES, bootstrap=20)
-    for measure, perfect in ((scores.bleu, 100), (scores.chrf, 100), (scores.ter, 0)):
-        assert (measure.score, measure.low, measure.high) == pytest.approx([perfect] * 3)
-
-
 @pytest.mark.slow
 def test_ignoring_case_texts_that_differ_only_in_case_are_perfect() -> None:
     cased = [line.title() for line in REFERENCES]
@@ -139,13 +133,6 @@ def test_ignoring_case_texts_that_differ_only_in_case_are_perfect() -> None:
         assert "case:lc" in scores.ter.signature
     compared = compare({"a": REFERENCES, "b": cased}, cased, bootstrap=20, lowercase=True)
     assert compared["b"].bleu.p_value == compared["b"].chrf.p_value == 1.0
-
-
-def test_empty_lines_are_scored_as_empty_translations() -> None:
-    half_empty = ["" if i % 2 else line for i, line in enumerate(REFERENCES)]
-    scores = score_translations(half_empty, REFERENCES, bootstrap=20)
-    assert 0 < scores.bleu.score < 100
-    assert 0 < scores.ter.score < 100
 
 
 @pytest.mark.slow
@@ -168,16 +155,6 @@ def test_only_a_system_that_differs_from_the_baseline_is_significant() -> None:
     assert compared["better"].bleu.score > compared["twin"].bleu.score
     assert compared["better"].ter.score < compared["twin"].ter.score
     assert compared["twin"].bleu.score == compared["baseline"].bleu.score
-
-
-@pytest.mark.slow
-def test_compared_scores_are_those_of_each_system_alone() -> None:
-    better = damaged(REFERENCES, share=0.1, seed=3)
-    compared = compare({"a": HYPOTHESES, "b": better}, REFERENCES, bootstrap=50)
-    for name, hypotheses in (("a", HYPOTHESES), ("b", better)):
-        alone = score_translations(hypotheses, REFERENCES, bootstrap=50)
-        assert compared[name].chrf.score == alone.chrf.score
-        assert compared[name].chrf.low == pytest.approx(alone.chrf.low, abs=1e-4)
 
 
 def test_the_table_by_length_counts_every_sentence_once_in_its_class() -> None:
@@ -234,21 +211,6 @@ def test_tokenised_text_is_scored_without_a_warning(caplog: pytest.LogCaptureFix
     assert caplog.records == []
 
 
-@pytest.mark.slow
-def test_importing_evaluation_loads_neither_torch_nor_sacrebleu() -> None:
-    program = (
-        "import clearhead.evaluation.evaluate, sys; print({'torch', 'sacrebleu'} & {*sys.modules})"
-    )
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    assert finished.stdout.strip() == "set()"
-
-
 @pytest.mark.parametrize(
     ("references", "tokenize", "order"),
     [
@@ -270,12 +232,6 @@ def test_perfect_outputs_score_100_however_short_the_references_are(
     assert "order" not in scores.chrf.signature
     quick, _ = bleu_and_chrf(references, references, tokenize)
     assert (quick.score, quick.order) == (pytest.approx(100), order)
-
-
-def test_bleu_of_one_word_targets_rises_with_the_share_of_correct_ones() -> None:
-    references = ["gato", "perro", "casa", "sol"]
-    half = bleu_and_chrf(["gato", "perro", "x", "y"], references)[0].score
-    assert half == pytest.approx(50)
 
 
 def test_outputs_that_are_longer_than_short_references_do_not_change_the_order() -> None:

@@ -8,7 +8,6 @@ are generated from these declarations.
 import dataclasses
 import functools
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -296,13 +295,6 @@ TYPES = {
 }
 """What is expected, by the type of pydantic's error."""
 
-UNQUOTED = {
-    "int_type": r"-?[\d_]+",
-    "float_type": r"-?\d+(\.\d+)?(e-?\d+)?",
-    "bool_type": "true|false",
-}
-"""The form of a value that would be right without quotation marks, by the type of the error."""
-
 
 def section_error(error: ValidationError, checked: type) -> ConfigError:
     """The first of pydantic's errors, unknown settings before all others, as one of ours."""
@@ -335,8 +327,6 @@ def section_error(error: ValidationError, checked: type) -> ConfigError:
         also = setting.declaration.also
         expected = f"a {also} or {expected}" if also else expected
         todo = _in_place_of(setting, got)
-    elif kind in UNQUOTED and isinstance(got, str) and re.fullmatch(UNQUOTED[kind], got):
-        todo = f"write it without quotation marks: {path} = {got}"
     problem = f"must be {expected}" if expected else f"is wrong ({first['msg']})"
     got = text if len(text := repr(got)) <= 100 else f"{text[:97]}..."
     what = f"{path or 'the configuration'} {problem}; got {got}"
@@ -355,20 +345,12 @@ def _section_of(kind: Any) -> tuple[str, ...]:
 def _in_place_of(setting: Setting, got: Any) -> str | None:
     """What to do about a single value where a list or a table is expected."""
     path = setting.path
-    if not setting.sections:
-        if unwrapped(setting.annotation)[0] is int:
-            return f"e.g. {path} = [3, 4, 5]"
-        items = got.split(",") if isinstance(got, str) else [*setting.choices[:1]] or ["NAME"]
-        value = json.dumps(items, ensure_ascii=False)
-        return f"write a list: {path} = {value} (option: --set '{path}={value}')"
     for name in ("size", "kind"):  # the settings that choose between tables
         if chooses := _known().get(f"{path}.{name}"):
-            choices = chooses.choices
-            return (
-                meant(chooses.path, got, choices)
-                or f"{chooses.path} is one of {', '.join(choices)}"
-            )
-    return f"e.g. {path} = 0.1" if setting.declaration.also else None
+            listed = f"{chooses.path} is one of {', '.join(chooses.choices)}"
+            return meant(chooses.path, got, chooses.choices) or listed
+    items = got.split(",") if isinstance(got, str) else [got]
+    return None if setting.sections else f"write a list: {path} = {as_toml(items)}"
 
 
 def _path(location: Iterable[int | str]) -> tuple[str, str]:
