@@ -69,7 +69,7 @@ def _toml(value: Any) -> str:
 
 
 def _values(setting: Setting) -> str:
-    bounds = in_words(setting.declaration.bounds)
+    bounds = in_words(setting.bounds)
     kind, is_list = unwrapped(setting.annotation)
     if setting.choices:
         values = _listed(setting.choices)

@@ -24,7 +24,7 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from clearhead.errors import ConfigError, meant, nearest
 
@@ -33,6 +33,13 @@ STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
 
 BOUNDS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
 """The bounds of a number, by their names in pydantic."""
+
+Natural = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Amount = Annotated[float, Field(ge=0)]
+AboveZero = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class _Checked(type):
@@ -84,7 +91,6 @@ class Declaration:
     Attributes:
         meaning: one phrase.
         details: further sentences for the reference.
-        bounds: of the value, by pydantic's names: `ge`, `gt`, `le`, `lt`.
         runs: the kinds of runs in which it has an effect.
         only_with: the name of another setting of the section, and the choices of it with which
             this one has an effect; no choices: any value that is not empty.
@@ -98,7 +104,6 @@ class Declaration:
 
     meaning: str
     details: str = ""
-    bounds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     runs: Runs = Runs.ALL
     only_with: tuple[str, ...] = ()
     tolerated: bool = False
@@ -111,9 +116,7 @@ class Declaration:
 
 def setting(default: Any, meaning: str, **declared: Any) -> Any:
     """A field of a section."""
-    bounds = {name: declared.pop(name) for name in BOUNDS if name in declared}
-    declaration = Declaration(meaning, bounds=bounds, **declared)
-    metadata = {"description": meaning, "declaration": declaration, **bounds}
+    metadata = {"description": meaning, "declaration": Declaration(meaning, **declared)}
     if callable(default):
         return dataclasses.field(default_factory=default, metadata=metadata)
     if isinstance(default, int | float):
@@ -147,7 +150,7 @@ class Setting:
 
     Attributes:
         path: dotted, from the section whose settings are listed.
-        annotation: its type.
+        annotation: its type, perhaps with bounds.
         default: of the field; None if it is a function, or a shorthand.
         declaration: what is declared about it.
         runs: the kinds of runs in which it, and the sections around it, have an effect.
@@ -160,17 +163,30 @@ class Setting:
     runs: Runs
 
     @property
+    def kind(self) -> Any:
+        """Its type without annotations, or that of the items of a list."""
+        return unwrapped(self.annotation)[0]
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds of a number, by their names in pydantic."""
+        given = get_args(self.annotation)[1:] if get_origin(self.annotation) is Annotated else ()
+        found = [bound for each in given for bound in getattr(each, "metadata", ())]
+        return {
+            name: getattr(each, name) for each in found for name in BOUNDS if hasattr(each, name)
+        }
+
+    @property
     def sections(self) -> tuple[Any, ...]:
         """The class of a section, or the classes that it may have; none for a single value."""
-        kind, _ = unwrapped(self.annotation)
+        kind = self.kind
         kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
         return tuple(k for k in kinds if isinstance(k, type) and dataclasses.is_dataclass(k))
 
     @property
     def choices(self) -> tuple[Any, ...]:
         """The values that a choice, or an item of a list of choices, allows."""
-        kind, _ = unwrapped(self.annotation)
-        return get_args(kind) if get_origin(kind) is Literal else ()
+        return get_args(self.kind) if get_origin(self.kind) is Literal else ()
 
     @property
     def only_with(self) -> tuple[str, tuple[str, ...]]:
@@ -322,7 +338,7 @@ def section_error(error: ValidationError, checked: type) -> ConfigError:
         expected = f"one of {', '.join(words)}"
         todo = meant(path, got, [c for c in setting.choices if isinstance(c, str)])
     elif passed := {name: bound for name, bound in context.items() if name in BOUNDS}:
-        expected = in_words((setting and setting.declaration.bounds) or passed)
+        expected = in_words((setting and setting.bounds) or passed)
     elif setting and kind in ("tuple_type", "dataclass_type", "model_attributes_type"):
         also = setting.declaration.also
         expected = f"a {also} or {expected}" if also else expected
