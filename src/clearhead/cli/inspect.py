@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.cli.failures import print_message, warnings_printed
-from clearhead.cli.options import add_shared, option, reject_unused
+from clearhead.cli.options import add_shared, reject_unused
 from clearhead.cli.streams import Counter, reject_standard_input, sentence_lines
 from clearhead.cli.texts import texts_to_classify
 from clearhead.errors import ConfigError, DataError
@@ -138,28 +138,11 @@ def run(args: Namespace) -> None:
             targets=None if args.target is None else [args.target],
             names=names,
             ablate_by=args.ablate_by,
-            command=_command(args),
+            command=shlex.join(["clearhead", *args.words]),
             progress=counter.show,
         )
     print(path)
     print_message(f"{path.stat().st_size / 1e6:.1f} MB; open it in a browser")
-
-
-def _command(args: Namespace) -> str:
-    """The command that writes this report again."""
-    words = ["clearhead", "inspect", str(args.folder), *args.texts]
-    for folder in args.others:
-        words += ["--with", str(folder)]
-    if args.input_file is not None:
-        words += ["--input", args.input_file]
-    for name in ("text_column", "target", "ablate"):
-        if value := getattr(args, name):
-            words += [option(name), str(value)]
-    if args.ablate_by != "zero":
-        words += ["--ablate-by", args.ablate_by]
-    if args.lines is not None:
-        words += ["--lines", f"{args.lines[0]}-{args.lines[-1]}"]
-    return shlex.join(words)
 
 
 def needs_input(why: str) -> ConfigError:
