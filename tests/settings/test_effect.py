@@ -170,16 +170,6 @@ def test_settings_without_effect_are_rejected_and_others_accepted(
     read_config(path, assignments(rest, OTHER))
 
 
-def test_the_error_names_the_runs_that_a_setting_is_for(tmp_path: Path) -> None:
-    path = run_file(tmp_path, "translation", "text")
-    error = refusal(path, ["data.smallest_class=1"])
-    assert error.what == "data.smallest_class = 1 has no effect on translation"
-    assert error.why == (
-        "data.smallest_class is for classification of texts and classification of sequences"
-    )
-    assert error.todo == "remove it"
-
-
 def test_ngram_vectors_need_ngrams(tmp_path: Path) -> None:
     path = run_file(tmp_path, "classification", "text")
     error = refusal(path, ["model.ngram_vectors=500", "tokenizer.kind=words"])

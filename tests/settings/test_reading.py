@@ -364,22 +364,11 @@ def test_a_wrong_choice_gets_a_suggestion_and_the_list(dotted: str, wrong: str, 
     assert right in error.what
 
 
-def test_a_choice_like_no_other_gets_the_list() -> None:
-    error = refusal(nested("training.schedule.kind", "zzz"))
-    assert "cosine" in error.what
-    assert error.todo is None
-
-
 def test_a_word_for_the_model_section_gets_the_size_suggested() -> None:
     error = refusal({"model": "tiny"})
     assert error.setting == "model"
     assert error.todo == 'did you mean model.size = "tiny"?'
     assert "tiny, small, base, big" in str(refusal({"model": "zzz"}))
-
-
-def test_a_word_for_the_positions_gets_the_kind_suggested() -> None:
-    error = refusal(nested("model.positions", "learnt"))
-    assert error.todo == 'did you mean model.positions.kind = "learned"?'
 
 
 @pytest.mark.parametrize(
@@ -498,12 +487,6 @@ def test_a_single_dropout_rate_is_that_of_four_places(rate: float) -> None:
     choices: dict[str, Any] = {"dropout": rate}
     assert ModelConfig(**choices).dropout == dropout
     assert dropout.layer_output == 0.0
-
-
-def test_shorthands_do_not_change_the_given_tree() -> None:
-    tree = {"model": {"size": "tiny", "dropout": 0.2}}
-    config_from(tree)
-    assert tree == {"model": {"size": "tiny", "dropout": 0.2}}
 
 
 # The file, overrides, environment
@@ -791,14 +774,6 @@ def test_a_name_without_toml_gives_a_suggestion(
     with pytest.raises(ConfigError) as caught:
         read_config("runs/cl" if is_folder else "cl")
     assert "cl.toml" in str(caught.value.todo)
-
-
-def test_an_error_of_a_file_names_the_file(tmp_path: Path) -> None:
-    path = written(tmp_path, "[model]\nnorms = 3")
-    with pytest.raises(ConfigError) as caught:
-        read_config(path)
-    assert str(caught.value).startswith(f"{path}: model.norms: ")
-    assert caught.value.exit_code == 2
 
 
 # There and back
