@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -217,47 +216,6 @@ def test_the_first_of_equals_is_chosen_and_a_half_is_enough_for_several() -> Non
     np.testing.assert_array_equal(decisions(predicted), [[True, False, False]] * 2)
     several = decisions(predicted, multi_label=True)
     np.testing.assert_array_equal(several, [[False] * 3, [True, True, False]])
-
-
-# Refusals
-
-
-JUDGES = pytest.mark.parametrize(
-    "judge", [expected_calibration_error, negative_log_likelihood, fit_temperature]
-)
-
-
-@JUDGES
-def test_a_truth_of_another_shape_or_type_is_rejected(judge: Callable[..., float]) -> None:
-    predicted = np.full((3, 2), 0.5)
-    for values, truth in (
-        (predicted, np.ones((4, 2), dtype=bool)),
-        (predicted[0], np.array([True, False])),
-        (predicted[:0], np.ones((0, 2), dtype=bool)),
-    ):
-        with pytest.raises(DataError):
-            judge(values, truth, True)
-    with pytest.raises(TypeError):
-        judge(predicted, np.array([[0, 1]] * 3), False)
-
-
-@JUDGES
-@pytest.mark.parametrize("row", [[False, False], [True, True]])
-def test_an_example_without_exactly_one_label_is_rejected_with_its_number(
-    judge: Callable[..., float], row: list[bool]
-) -> None:
-    truth = np.array([[True, False], row])
-    with pytest.raises(DataError) as caught:
-        judge(np.full((2, 2), 0.5), truth, False)
-    assert caught.value.what.startswith("example 2 ")
-    judge(np.full((2, 2), 0.5), truth, True)
-
-
-@pytest.mark.parametrize("row", [[1.5, -0.5], [math.nan, 0.5], [0.5, 0.4]])
-def test_values_that_are_not_probabilities_are_rejected(row: list[float]) -> None:
-    for judge in (expected_calibration_error, negative_log_likelihood):
-        with pytest.raises(DataError):
-            judge(np.array([row]), np.array([[True, False]]))
 
 
 def test_with_a_prior_few_examples_do_not_give_certainty() -> None:
