@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from clearhead.data.reading.pairs import Pair
-from clearhead.folder.model_folder import open_folder
 from clearhead.settings import ModelConfig
-from clearhead.tokenizer import read_tokenizers
 from scripts import ROOT
 
 sys.path.append(str(ROOT / "benchmarks"))
@@ -92,19 +90,6 @@ def test_an_epoch_has_each_pair_once_and_no_batch_beyond_the_limit(texts: list[s
     assert sorted(source for source, _ in found) == sorted(Letters().encode_batch(texts))
     assert all(source == target[::-1] for source, target in found)
     assert all(max(b.source.size, b.target_output.size) <= limit for b in batches)
-
-
-@pytest.mark.parametrize(("length", "batch_tokens", "pairs"), [(5, 17, 3), (1, 2, 2), (9, 4, 1)])
-def test_a_random_workload_has_no_padding_and_a_tokenizer_of_its_size(
-    tmp_path: Path, length: int, batch_tokens: int, pairs: int
-) -> None:
-    workload.write_random_workload(tmp_path, VOCABULARY, length, batch_tokens)
-    read = workload.Workload.read(tmp_path / "workload.npz")
-    tokenizer, _ = read_tokenizers(open_folder(tmp_path, trained=False))
-    assert read.vocabulary == len(tokenizer) == VOCABULARY
-    assert {len(sentence) for sentence in read.sentences} == {length}
-    for batch in read.batches:
-        assert batch.source.shape == batch.target_output.shape == (pairs, length)
 
 
 def test_the_sizes_are_clearheads_own() -> None:
@@ -302,62 +287,7 @@ def test_decoding_is_compared_with_ctranslate2_and_with_the_fastest_python_peer(
     }
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_each_row_and_each_claim_is_recorded_once(kept: bool, folder: Path) -> None:
-    found = measurement(
-        "training", "steps", clearhead_bf16=([4.0, 4.0], 9.0), eole_bf16=([2.0, 1.0], 8.0)
-    )
-    results = recorded.Results("speed", [])
-    for _ in range(2):  # after each round
-        speed.record(results, kept, [found])
-    read = recorded.read_records(folder / "speed.jsonl")
-    one, other, claim, *_ = read
-    assert [one["subject"], other["subject"]] == ["clearhead bf16", "eole bf16"]
-    assert other["ratio"] == {"of": "clearhead bf16", "median": 3.0, "min": 2.0, "max": 4.0}
-    assert other["more"] == {"peak MB": 8.0}
-    assert claim["claim"] == "training-tiny-bf16" + "-kept" * kept
-    assert [claim[key] for key in ("median", "min", "max", "met")] == [3.0, 2.0, 4.0, True]
-    assert len(read) == (3 if kept else 4)
-
-
 # The contenders
-
-
-# Marian
-
-UPDATE = "[10:00] Ep. 1 : Up. {} : Sen. {} : Cost {} * 1,007 @ 1,007 : Time 0.50s : {} words/s"
-LOG = UPDATE.format(1, 700, 9.21, 1118.9) + "\n" + UPDATE.format(2, "1,400", 9.01, 2014.0)
-
-
-def test_of_marians_log_the_second_update_is_timed_and_the_first_has_the_loss() -> None:
-    seconds, loss = marian.read_updates(LOG, 700, 1007)
-    assert seconds == pytest.approx(0.5)
-    assert loss == 9.21
-    for log, sentences, tokens in (
-        (LOG, 700, 1008),
-        (LOG, 701, 1007),
-        (LOG.partition("\n")[0], 700, 1007),
-    ):
-        with pytest.raises(ValueError, match="Marian"):
-            marian.read_updates(log, sentences, tokens)
-
-
-# The same PyTorch for all
-
-
-def test_another_build_of_pytorch_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran: list[str] = []
-    monkeypatch.setattr(installation, "output_of", lambda *_: "2.13.0+other")
-    toolkit = (("toolkit==1.5",),)
-    environment = roster.Environment(toolkit)
-    with pytest.raises(installation.InstallationError, match=r"2\.13\.0\+other"):
-        installation.install(environment, tmp_path, lambda *words: ran.append(words[-1]))
-    assert ran[-1] == f"torch=={torch.__version__}"  # and no toolkit was installed
-    without = roster.Environment(toolkit, torch=False)
-    installation.install(without, tmp_path, lambda *words: ran.append(words[-1]))
-    assert ran[-1] == "toolkit==1.5"
 
 
 # On a GPU

@@ -105,17 +105,6 @@ def test_a_translator_is_scored_as_text_and_as_json(
     assert sum(row["sentences"] for row in result["systems"]["bad"]["by_length"]) == 40
 
 
-def test_a_table_of_sources_is_warned_of(
-    translators: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
-) -> None:
-    assert "tab" not in run("evaluate", "good", *test_set)[2]
-    sources = tmp_path / "s"
-    sources.write_text("".join(f"{line}\tx\n" for line in sources.read_text().splitlines()))
-    code, _, err = run("evaluate", "good", *test_set)
-    (warning,) = [line for line in err.splitlines() if "tab" in line]
-    assert (code, "cut -f 1" in warning) == (0, True)
-
-
 def lowering() -> Backwards:
     """A translator whose output is correct but in lower case."""
     config = RunConfig()
@@ -399,14 +388,8 @@ def test_an_unknown_label_is_rejected_with_its_line_and_model(
         ("texts", [], 3, "--data"),
         ("texts", ["--data", "missing.tsv"], 3, "missing.tsv"),
         ("texts", ["--data", "test.tsv", "--source", "s"], 2, "--source"),
-        ("texts", ["--data", "test.tsv", "--reference", "r"], 2, "--reference"),
-        ("texts", ["--data", "test.tsv", "--tokenize", "none"], 2, "--tokenize"),
-        ("texts", ["--data", "test.tsv", "--lowercase"], 2, "--lowercase"),
         ("texts", ["--data", "test.tsv", "--no-lowercase"], 2, "--no-lowercase"),
-        ("texts", ["--data", "test.tsv", "--beam-size", "3"], 2, "--beam-size"),
         ("texts", ["--data", "test.tsv", "--temperature", "0"], 2, "--temperature"),
-        ("texts", ["--data", "test.tsv", "--sample"], 2, "--sample"),
-        ("texts", ["--data", "test.tsv", "--engine", "ctranslate2"], 2, "--engine"),
         ("texts", ["--data", "test.tsv", "--compute-type", "int8"], 2, "--compute-type"),
         ("translator", ["--data", "test.tsv"], 2, "--data"),
         ("translator", ["--text-column", "q"], 2, "--text-column"),
@@ -426,13 +409,6 @@ def test_a_wrong_option_is_rejected_before_anything_is_computed(
     found, out, err = run("evaluate", str(models / model), *words)
     assert (found, out) == (code, "")
     assert part in err
-
-
-def test_translators_and_classifiers_are_not_evaluated_together(models: Path) -> None:
-    names = str(models / "texts"), str(models / "translator")
-    code, out, err = run("evaluate", *names, "--data", "test.tsv")
-    assert (code, out) == (2, "")
-    assert "translators and classifiers" in err
 
 
 @pytest.mark.parametrize("names", [("texts", "several"), ("several", "texts")])

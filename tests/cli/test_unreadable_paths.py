@@ -15,7 +15,7 @@ import pytest
 from clearhead.cli.streams import count_lines, opened_output
 from clearhead.data.reading.lines import read_lines
 from clearhead.data.reading.parts import file_hash
-from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
+from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.folder.model_folder import open_folder
 from clearhead.settings import RunConfig
 from clearhead.training.run_folder import forget_run, only_run_in, run_folder
@@ -43,14 +43,6 @@ def unreadable(folder: Path, how: str) -> Iterator[Path]:
         if was == 0:
             os.seteuid(was)
         closed.chmod(0o700)
-
-
-@both
-def test_a_model_folder(tmp_path: Path, how: str) -> None:
-    with unreadable(tmp_path, how) as path, pytest.raises(ModelFolderError) as raised:
-        open_folder(path)
-    assert raised.value.what == "the model folder cannot be read"
-    assert raised.value.where == str(path)
 
 
 @both
@@ -192,14 +184,6 @@ def test_a_run_that_cannot_be_removed(
         forget_run(tmp_path)
     assert raised.value.where == str(tmp_path / name)
     assert not (tmp_path / "config.json").exists()  # so that none is half there
-
-
-@both
-def test_the_file_of_a_new_configuration(tmp_path: Path, how: str) -> None:
-    with unreadable(tmp_path, how) as path:
-        code, _, err = run("init", str(path))
-    assert code == ConfigError.exit_code
-    assert "cannot be written" in err
 
 
 def test_a_configuration_whose_name_has_no_room_for_another(tmp_path: Path) -> None:
