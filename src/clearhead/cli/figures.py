@@ -45,12 +45,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import print_message, warnings_printed
-from clearhead.cli.inspect import add_inputs, check_inputs, chosen_inputs, needs_input
+from clearhead.cli.inspect import add_inputs, check_inputs, chosen_inputs, named_after, needs_input
 from clearhead.cli.options import add_shared, reject_unused
 from clearhead.errors import DataError
 
 if TYPE_CHECKING:
-    from clearhead.folder.model_folder import ModelFolder
     from clearhead.inspect.drawing import Draw
 
 
@@ -110,7 +109,7 @@ def run(args: Namespace) -> None:
             found |= of_input
         if names is None:
             names = [name for name in found if "." not in name]
-        output = args.output or _default_folder(folder)
+        output = args.output or named_after(args.folder, "figures")
         drawn = pictures.chosen(names, found, missing)
         refuse_links(folder.path, output, DataError)
         paths = write_figures(drawn, output, formats)
@@ -177,9 +176,3 @@ def _print_labels(classifier: Any, content: Any) -> None:
         (predictions,) = classifier.classify([content])
     labels = ", ".join(f"{one.label} ({one.probability:.4f})" for one in predictions)
     print_message(f"label: {labels or 'none, all probabilities are below 0.5'}")
-
-
-def _default_folder(model: ModelFolder) -> Path:
-    """The folder for the pictures of a model or a checkpoint, named after it."""
-    checkpoint = f"-{model.weights_path.stem}" if model.is_checkpoint else ""
-    return Path(f"{model.path.resolve().name}{checkpoint}-figures")

@@ -128,7 +128,7 @@ def run(args: Namespace) -> None:
                 "the models read different inputs", where=name, todo="make one report for each"
             )
     inputs, names = chosen_inputs(args, first)
-    output = args.output or _default_file(args.folder)
+    output = args.output or named_after(args.folder, "report.html")
     count = len(models) * len(inputs)
     with warnings_printed(), Counter(sys.stderr, count, "inputs") as counter:
         path = write_report(
@@ -226,10 +226,11 @@ def _chosen(items: Iterable[Any], lines: range, file: str, noun: str) -> list[An
     return found
 
 
-def _default_file(folder: Path) -> Path:
-    """The file of a report, named after the model or checkpoint."""
+def named_after(folder: Path, ending: str) -> Path:
+    """A name in the current folder, after a model or a checkpoint: `my-model-report.html`."""
     from clearhead.folder.model_folder import folder_of
 
+    folder = Path(os.path.expanduser(folder))
     model = folder_of(folder)
     checkpoint = "" if model == folder else f"-{folder.stem}"
-    return Path(f"{model.resolve().name}{checkpoint}-report.html")
+    return Path(f"{model.resolve().name}{checkpoint}-{ending}")

@@ -133,20 +133,10 @@ def evaluate_translators(
 ) -> Report[TranslatorScores]:
     """Score translators; each but the first is compared with the first by paired bootstrap.
 
-    Args:
-        systems: by name; the baseline first.
-        files: the names of the sources and of the references: their files.
-        sources: (N,) sentences to translate.
-        references: (N,) correct translations.
-        tokenize: sacreBLEU's tokenizer for BLEU; None takes the one in the configurations.
-        lowercase: ignore case; None takes the choice in the configurations.
-
-    Raises:
-        ConfigError: a choice was left to the configurations, and they differ.
-        DataError: the numbers of sources and references differ, or there is nothing to score.
-
-    Warns:
-        UserWarning: the references have another style than the text that a translator learned.
+    `files` are the names of the sources and references (N,). Of `tokenize` and `lowercase`, None
+    takes what the configurations have; a ConfigError if they differ. A DataError if there are other
+    numbers of sources than of references, or none. A warning if the references have another style
+    than the text that a translator learned.
     """
     source, reference = files
     if len(sources) != len(references):
@@ -252,13 +242,8 @@ def evaluate_classifiers(
     """Score classifiers on a file or folder of labelled examples; see `score_classifiers`.
 
     `columns` are `text_column` and `label_column`, names or positions, where those in the
-    configurations do not count.
-
-    Raises:
-        ConfigError: an example may have several labels for one classifier but not for another, or
-            a column is named where columns have no names.
-        DataError: the data cannot be read, contain a label that a classifier does not know, or
-            give one classifier other labels than another.
+    configurations do not count. An error if the data cannot be read, or if the classifiers cannot
+    be compared on them.
     """
     # Imported here because it loads torch, which a translator may not need.
     from clearhead.data.reading.parts import read_examples

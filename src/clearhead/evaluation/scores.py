@@ -149,18 +149,6 @@ def wilson_interval(hits: int, number: int) -> tuple[float, float]:
     return 100 * max(0.0, min(share, low)), 100 * min(1.0, max(share, high))
 
 
-def score_translations(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    tokenize: str = "13a",
-    bootstrap: int = 1000,
-    *,
-    lowercase: bool = False,
-) -> Scores:
-    """BLEU, chrF and TER of one system; arguments and errors as for `compare`."""
-    return compare({"": hypotheses}, references, tokenize, bootstrap, lowercase=lowercase)[""]
-
-
 def compare(
     systems: Mapping[str, Sequence[str]],
     references: Sequence[str],
