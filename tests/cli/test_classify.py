@@ -32,15 +32,7 @@ from model_folders import (
     TRUTH,
     labelled,
     probabilities,
-    write_models,
 )
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_models(folder)
-    return folder
 
 
 @pytest.fixture(autouse=True)

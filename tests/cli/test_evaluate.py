@@ -30,16 +30,7 @@ from model_folders import (
     labelled,
     probabilities,
     write_classifier,
-    write_models,
 )
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Model folders with random weights."""
-    folder = tmp_path_factory.mktemp("models")
-    write_models(folder)
-    return folder
 
 
 @pytest.fixture(autouse=True)

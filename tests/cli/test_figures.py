@@ -19,16 +19,9 @@ from clearhead.inspect.pictures import OF_TRANSLATION
 from clearhead.inspect.recording import record
 from fake_translator import run
 from made_records import made_record
-from model_folders import LABELS, LONGEST, write_models
+from model_folders import LABELS, LONGEST
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_models(folder)
-    return folder
 
 
 ONE = ("--only", "encoder.1.self", "--format", "svg")

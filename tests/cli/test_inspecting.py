@@ -24,19 +24,18 @@ from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY, write_me
 from clearhead.inspect.subject import Subject
 from clearhead.tokenizer import BOS, EOS
 from fake_translator import run
-from model_folders import WORDS, write_models
+from model_folders import WORDS
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_models(folder)
-    (folder / "s").write_text("a b c\nd\n\nb a\n")
-    (folder / "t").write_text("c b\na d\nb\nd d d\n")
-    (folder / "examples.tsv").write_text("text\tlabel\na b\tyes\nc\tno\nd a\tperhaps\n")
-    return folder
+def models(models: Path) -> Path:
+    """The models beside files for them."""
+    (models / "s").write_text("a b c\nd\n\nb a\n")
+    (models / "t").write_text("c b\na d\nb\nd d d\n")
+    (models / "examples.tsv").write_text("text\tlabel\na b\tyes\nc\tno\nd a\tperhaps\n")
+    return models
 
 
 @pytest.fixture(scope="module")
