@@ -31,12 +31,10 @@ from small_runs import small_run, write_pairs
 
 sys.path.append(str(ROOT / "benchmarks"))
 results = importlib.import_module("results")
-command = importlib.import_module("command")
 beside = importlib.import_module("beside")
 batch_invariance = importlib.import_module("batch_invariance")
 classification = importlib.import_module("classification")
 copying = importlib.import_module("copying")
-corpus_scale = importlib.import_module("corpus_scale")
 growth = importlib.import_module("growth")
 inside = importlib.import_module("inside")
 multi30k = importlib.import_module("multi30k")

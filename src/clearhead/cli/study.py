@@ -68,7 +68,7 @@ def run(args: Namespace) -> None:
     """Study the model, print the tables and keep the result."""
     from clearhead.api.loading import load
     from clearhead.api.translator import Translator
-    from clearhead.inspect.findings import STUDY, write_finding, write_means
+    from clearhead.inspect.findings import STUDY, write_finding
     from clearhead.inspect.study import examples_of, pairs_of, study_model, table
 
     with warnings_printed():
@@ -87,8 +87,8 @@ def run(args: Namespace) -> None:
     if model.folder.is_checkpoint:
         print_message("this is a checkpoint, which another may replace: the study is not kept")
     else:
-        write_means(model.folder, means)
-        print_message(f"wrote {write_finding(model.folder, STUDY, study)}")
+        kept = {**study, "means": {name: mean.tolist() for name, mean in means.items()}}
+        print_message(f"wrote {write_finding(model.folder, STUDY, kept)}")
     print(json.dumps(study, indent=2) if args.as_json else "\n".join(table(study)), flush=True)
 
 
