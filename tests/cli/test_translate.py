@@ -209,15 +209,6 @@ def test_a_last_line_is_read_with_and_without_its_end(text: str, ending: bytes) 
     assert found == ["first", *([text] if text or ending else [])]
 
 
-def test_the_input_may_be_longer_than_what_is_read_at_once(tmp_path: Path) -> None:
-    lines = [str(number) * (number % 50) for number in range(20_000)]
-    (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
-    stream = Arriving(os.open(tmp_path / "in", os.O_RDONLY))
-    found = list(arrived(stream))
-    assert [line for block in found for line in block] == lines
-    assert {len(block) for block in found[:-1]} == {1024}
-
-
 def test_a_read_waits_for_what_has_not_arrived_and_a_line_has_a_limit() -> None:
     reader, writer = os.pipe()
     stream = Arriving(reader)

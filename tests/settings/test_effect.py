@@ -27,7 +27,7 @@ from clearhead.settings import (
     read_config,
 )
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
-from clearhead.settings.declare import as_toml, settings_of
+from clearhead.settings.declare import LENIENT, as_toml, settings_of
 from clearhead.tokenizer import learn_tokenizer
 from clearhead.training.step import make_optimizer
 from small_runs import feature_run, prepared, small_run, text_run
@@ -48,7 +48,7 @@ BY_ITSELF = {
 ONLY_WITH = {
     each.path: each.only_with
     for each in settings_of(RunConfig)
-    if each.only_with[1] and not each.declaration.tolerated
+    if each.only_with[1] and not each.path.startswith(LENIENT)
 }
 """Settings that are rejected unless another one has one of some choices."""
 

@@ -94,7 +94,6 @@ class Declaration:
         runs: the kinds of runs in which it has an effect.
         only_with: the name of another setting of the section, and the choices of it with which
             this one has an effect; no choices: any value that is not empty.
-        tolerated: it may be set with other choices than those of `only_with`, without effect.
         also_default: values that a model size sets, which are never rejected.
         choices: by task, where the tasks allow different ones.
         also: what else the value may be, instead of the list or table of its type.
@@ -106,7 +105,6 @@ class Declaration:
     details: str = ""
     runs: Runs = Runs.ALL
     only_with: tuple[str, ...] = ()
-    tolerated: bool = False
     also_default: tuple[Any, ...] = ()
     choices: Mapping[str, tuple[str, ...]] | None = None
     also: str = ""
@@ -247,6 +245,10 @@ def value_at(config: Any, path: str) -> Any:
     return functools.reduce(getattr, path.split("."), config)
 
 
+LENIENT = "search."
+"""The section whose method each command may change, so that settings of both methods may be set."""
+
+
 def reject_without_effect(config: Any, overrides: Sequence[str] = ()) -> None:
     """Raise an error if a setting is not at its default although the run ignores it."""
     # Values that a model size sets are accepted. So are settings of the file that need a choice
@@ -266,7 +268,7 @@ def reject_without_effect(config: Any, overrides: Sequence[str] = ()) -> None:
     overridden = {override.partition("=")[0].strip() for override in overrides}
     for each in changed:
         other, choices = each.only_with
-        if not other or each.declaration.tolerated:
+        if not other or each.path.startswith(LENIENT):
             continue
         choice = value_at(config, other)
         has_effect = choice in choices if choices else choice
@@ -286,9 +288,7 @@ def _changed(config: Any) -> list[Setting]:
     defaults, changed = type(config)(), []
     for each in settings_of(type(config)):
         declared = each.declaration
-        if not each.sections and (
-            each.runs != Runs.ALL or (declared.only_with and not declared.tolerated)
-        ):
+        if not each.sections and (each.runs != Runs.ALL or declared.only_with):
             default = value_at(defaults, each.path)
             if value_at(config, each.path) not in (default, *declared.also_default):
                 changed.append(each)

@@ -47,7 +47,9 @@ class Learned(Section):
 
     kind: Literal["learned"] = setting("learned", "positional encoding")
     max_length: Annotated[int, Field(ge=1, le=MOST_POSITIONS)] = setting(
-        512, "number of learned positions", only_with=("kind", "learned"), tolerated=True
+        512,
+        "number of learned positions",
+        details='Only with `model.positions.kind` = `"learned"`.',
     )
 
 

@@ -41,7 +41,6 @@ class SearchConfig(Section):
         5,
         "number of hypotheses kept at each step; 1: greedy search",
         only_with=("method", "beam"),
-        tolerated=True,
         init=Runs.TRANSLATION,
     )
     n_best: Annotated[int, Field(ge=1, le=MOST_OUTPUTS)] = setting(
@@ -75,24 +74,17 @@ class SearchConfig(Section):
         1.0,
         "divisor of the logits; below 1: more likely tokens, above 1: more varied ones",
         only_with=("method", "sampling"),
-        tolerated=True,
     )
     top_k: Limit = setting(
-        0,
-        "number of most likely tokens to draw from; 0: all",
-        only_with=("method", "sampling"),
-        tolerated=True,
+        0, "number of most likely tokens to draw from; 0: all", only_with=("method", "sampling")
     )
     top_p: Annotated[float, Field(gt=0, le=1)] = setting(
         1.0,
         "draw from the most likely tokens with this total probability; 1: all",
         details="Holtzman et al. 2020, section 3.",
         only_with=("method", "sampling"),
-        tolerated=True,
     )
-    seed: Natural = setting(
-        1, "seed of the random draws", only_with=("method", "sampling"), tolerated=True
-    )
+    seed: Natural = setting(1, "seed of the random draws", only_with=("method", "sampling"))
 
     def __post_init__(self) -> None:
         require(
