@@ -88,6 +88,8 @@ def test_files_of_different_lengths_are_rejected_before_any_translation() -> Non
         evaluate_translators({"a": system}, ("s", "r"), ["a", "b"], ["a"])
     assert caught.value.where == "s, r"
     assert caught.value.why == "2 sources and 1 references"
+    with pytest.raises(DataError):
+        evaluate_translators({"a": system}, ("s", "r"), [], [])
 
 
 def test_a_report_has_its_size_the_scores_of_the_first_model_and_is_printed_as_text() -> None:

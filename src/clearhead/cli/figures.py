@@ -85,10 +85,11 @@ def run(args: Namespace) -> None:
     from clearhead.folder.model_folder import open_folder
     from clearhead.inspect import pictures
     from clearhead.inspect.drawing import check_formats, write_figures
+    from clearhead.inspect.heads import listed
 
-    formats = _parts(args.formats)
+    formats = listed(args.formats)
     check_formats(formats)
-    names = None if args.only is None else _parts(args.only)
+    names = None if args.only is None else listed(args.only)
     given = bool(args.texts) or args.input_file is not None
     of_an_input = given if names is None else any(map(pictures.needs_input, names))
     if of_an_input and not given:
@@ -116,10 +117,6 @@ def run(args: Namespace) -> None:
     print("\n".join(map(str, paths)))
     noun = "file" if len(paths) == 1 else "files"
     print_message(f"wrote {len(paths)} {noun} to {output}")
-
-
-def _parts(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")]
 
 
 def _check_no_input(args: Namespace, names: Sequence[str] | None) -> None:

@@ -145,6 +145,8 @@ def evaluate_translators(
             where=f"{source}, {reference}",
             why=f"{len(sources):,} sources and {len(references):,} references",
         )
+    if not sources:
+        raise DataError("there is nothing to score")
     if tokenize is None:
         tokenizers = {name: each.config.evaluation.tokenize for name, each in systems.items()}
         tokenize = common_setting(tokenizers, "evaluation.tokenize", "name one with --tokenize")
