@@ -23,7 +23,6 @@ from clearhead.settings import (
     ClassifierConfig,
     DataConfig,
     DropoutConfig,
-    EvaluationConfig,
     FineTuningConfig,
     Learned,
     ModelConfig,
@@ -31,9 +30,7 @@ from clearhead.settings import (
     OptimizerConfig,
     RunConfig,
     ScheduleConfig,
-    SearchConfig,
     Sinusoidal,
-    TokenizerConfig,
     TrainingConfig,
     config_from,
     read_config,
@@ -81,22 +78,14 @@ def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_wrong_values_in_python_name_the_setting() -> None:
     cases: list[tuple[Any, str, Any]] = [
         (ClassifierConfig, "classifier.hidden", "than"),
-        (DataConfig, "data.train", 3),
         (DropoutConfig, "model.dropout.hidden", 1.5),
-        (EvaluationConfig, "evaluation.measure", 3),
         (FineTuningConfig, "training.fine_tuning.frozen_layers", "2"),
         (Learned, "model.positions.max_length", "9"),
-        (ModelConfig, "model.dropout", "0.1"),
-        (ModelConfig, "model.d_model", "512"),
         (ModelConfig, "model.d_modl", 3),
         (ModelConfig, "model.n_heads", 7),
         (OptimizerConfig, "training.optimizer.kind", "adm"),
-        (RunConfig, "seed", "x"),
         (RunConfig, "model", 3),
         (ScheduleConfig, "training.schedule.peak", None),
-        (SearchConfig, "search.beam_size", 0),
-        (Sinusoidal, "model.positions.length", 3),
-        (TokenizerConfig, "tokenizer.kind", "bp"),
         (TrainingConfig, "training.max_steps", True),
     ]
     for kind, path, value in cases:
@@ -198,10 +187,8 @@ def test_the_kinds_of_positions_have_their_own_keys() -> None:
         ("seed", True),
         ("seed", None),
         ("folder", 3),
-        ("data", 3),
         ("data", []),
         ("data.train", 3),
-        ("data.drop_duplicates", 1),
         ("data.drop_duplicates", "yes"),
         ("model.d_model", 64.5),
         ("model.dropout", True),
@@ -209,10 +196,7 @@ def test_the_kinds_of_positions_have_their_own_keys() -> None:
         ("model.dropout.hidden", "0.1"),
         ("model.positions", "learned"),
         ("model.attention_bias", 0),
-        ("model.norm", "before"),
         ("model.activation", "ReLU"),
-        ("training.max_steps", "many"),
-        ("training.precision", "fp16"),
         ("training.schedule", "cosine"),
         ("training.schedule.peak", "1e-3"),
         ("search.method", "greedy"),
@@ -734,17 +718,6 @@ def test_a_missing_unreadable_or_invalid_file_is_rejected(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="not valid TOML") as caught:
         read_config(written(tmp_path, "seed = \n"))
     assert "line 1" in str(caught.value)
-
-
-@pytest.mark.parametrize("value", ["[" * 5_000 + "]" * 5_000, "1" * 5_000])
-def test_toml_beyond_the_limits_of_python_is_an_error_of_the_file(
-    tmp_path: Path, value: str
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_config(written(tmp_path, f"seed = {value}\n"))
-    assert caught.value.where == str(tmp_path / "my-run.toml")
-    with pytest.raises(ConfigError):
-        read_config(written(tmp_path, RUN), [f"seed={value}"])
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
