@@ -54,6 +54,7 @@ from clearhead.cli.streams import (
     blocks,
     in_blocks,
     reject_inputs,
+    required,
     sentence_lines,
     text_in_line,
     translating,
@@ -144,7 +145,7 @@ def run(args: Namespace) -> None:
         reject_unfit(args, model.config, f"leave it out; use {files}")
     report = (_of_translators if is_translation else _of_classifiers)(args, models)
     try:
-        text = json.dumps(report.to_dict(), indent=2) if args.as_json else report.to_text()
+        text = json.dumps(report.to_dict(), indent=2) if args.as_json else str(report)
         print(text, flush=True)
     finally:  # the file is also written if the standard output is closed
         if args.output is not None:
@@ -169,7 +170,7 @@ def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
     from clearhead.data.judging.text_style import target_style
     from clearhead.evaluation.evaluate import TranslatorSystem, evaluate_translators
 
-    files = _required(args.source, "--source"), _required(args.reference, "--reference")
+    files = required(args.source, "--source"), required(args.reference, "--reference")
     sources = list(sentence_lines(files[0], "sources"))
     references = list(sentence_lines(files[1], "references"))
 
@@ -198,7 +199,7 @@ def _of_classifiers(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
     from clearhead.evaluation.evaluate import ClassifierSystem, evaluate_classifiers
 
     labels = {name: Labels.of(model) for name, model in models.items()}
-    data = _required(args.data, "--data")
+    data = required(args.data, "--data")
 
     def linear_baseline(name: str) -> LinearBaseline | None:
         try:
@@ -219,13 +220,6 @@ def _of_classifiers(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
     columns = {"text_column": args.text_column, "label_column": args.label_column}
     columns = {key: column for key, column in columns.items() if column}
     return evaluate_classifiers(systems, data, columns)
-
-
-def _required(file: str | None, name: str) -> str:
-    """The file of a required option."""
-    if file is None:
-        raise DataError(f"{name} is missing", todo=f"name a file: {name} FILE")
-    return file
 
 
 def _probabilities(args: Namespace, name: str, examples: Sequence[Labelled]) -> np.ndarray:

@@ -28,8 +28,7 @@ from argparse import ArgumentParser, Namespace
 
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
-from clearhead.cli.streams import counting
-from clearhead.errors import DataError
+from clearhead.cli.streams import counting, required
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -96,7 +95,4 @@ def _both(args: Namespace) -> list[str] | None:
     """The files of the sample, if any are named."""
     if not (args.source or args.reference):
         return None
-    if not (args.source and args.reference):
-        missing = "--reference" if args.source else "--source"
-        raise DataError(f"{missing} is missing", todo=f"name a file: {missing} FILE")
-    return [args.source, args.reference]
+    return [required(args.source, "--source"), required(args.reference, "--reference")]

@@ -93,15 +93,12 @@ class Report(Generic[System]):
         rows = [example.row() for example in next(iter(self.predictions.values()))]
         write_table(Path(path).expanduser(), rows)
 
-    def __str__(self) -> str:
-        return self.to_text()
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         systems = {name: system.to_dict() for name, system in self.systems.items()}
         return {**self.settings, "systems": systems}
 
-    def to_text(self) -> str:
+    def __str__(self) -> str:
         """The report as text: short tables for each model."""
         baseline = next(iter(self.systems))
         lines = [self.title]
