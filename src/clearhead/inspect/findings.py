@@ -30,7 +30,7 @@ def read_finding(found: ModelFolder, name: str) -> dict[str, Any] | None:
         tree = unsealed(read_json(path))
     except ValueError as error:
         todo = "remove it, and repeat clearhead study or align"
-        what = "the file is damaged, or was changed"
+        what = "the file is damaged, was changed, or is of another version"
         raise ModelFolderError(what, where=path, why=str(error), todo=todo) from None
     return tree if tree.get("weights") == found.weights_sha256 else None
 
