@@ -120,7 +120,7 @@ faults: install
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 settings: install
-	$(BIN)/python -m clearhead.settings.reference > docs/settings.md
+	$(BIN)/python docs/settings_reference.py > docs/settings.md
 
 # Python-Markdown imports docs/extension.py by its module name.
 docs: install

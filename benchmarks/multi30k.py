@@ -23,7 +23,7 @@ from clearhead import api
 from clearhead.data.reading.pairs import read_pairs
 from clearhead.device import set_up_torch
 from clearhead.errors import ConfigError
-from clearhead.evaluation.scores import Measure, score_translations
+from clearhead.evaluation.scores import Measure, compare
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.display import displays
 from clearhead.training.progress import memory_mb
@@ -99,7 +99,7 @@ def scores(config: RunConfig) -> tuple[Measure, ...]:
     outputs = [hypotheses[0].text for hypotheses in translations]
     references = [pair.target for pair in pairs]
     tokenize = config.evaluation.tokenize
-    found = score_translations(outputs, references, tokenize, lowercase=config.lowercase)
+    found = compare({"": outputs}, references, tokenize, lowercase=config.lowercase)[""]
     return found.bleu, found.chrf, found.ter
 
 

@@ -38,12 +38,6 @@ def loaded_by_command(*words: str) -> set[str]:
     )
 
 
-@pytest.mark.slow
-def test_a_module_that_is_loaded_is_seen() -> None:
-    assert loaded_by("import clearhead.api") & CHECKING
-    assert loaded_by("import clearhead.model.build") & COMPUTING
-
-
 def test_help_loads_the_command_line_alone() -> None:
     modules = loaded_by_command("--help")
     assert not modules & (COMPUTING | CHECKING)

@@ -22,7 +22,6 @@ from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.products import bfloat16_product, choose_product
 from clearhead.decoding.torch_engine import ClassifierEngine, ModelStepper, TorchEngine
 from clearhead.device import (
-    convolve_as_exactly_as_multiply,
     explain_full_memory,
     memory_of_process,
     multiplies_bf16,
@@ -142,14 +141,6 @@ def test_on_a_gpu_convolutions_are_as_exact_as_products(
     assert convolutions.fp32_precision == before
     assert set_up_torch("cuda", 0).type == "cuda"
     assert convolutions.fp32_precision == exact
-
-
-def test_what_products_are_by_default_convolutions_can_be(
-    products_and_convolutions: tuple[Any, Any],
-) -> None:
-    products, convolutions = products_and_convolutions
-    convolve_as_exactly_as_multiply()
-    assert convolutions.fp32_precision == products.fp32_precision != "tf32"
 
 
 def test_bfloat16_on_a_gpu_needs_its_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -423,10 +414,6 @@ def test_without_affinity_every_processor_counts(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert device.real_cores() == 6
     assert device.processors() == 6
-
-
-def test_this_machine_has_at_least_one_core_and_no_more_than_processors() -> None:
-    assert 1 <= device.real_cores() <= (os.cpu_count() or 1)
 
 
 def test_threads_are_as_before_after_the_block() -> None:

@@ -59,21 +59,10 @@ def test_another_error_than_of_the_disk_has_the_advice_of_the_caller(error: Exce
     assert what_helps(error, "otherwise") == "otherwise"
 
 
-def test_the_reason_of_a_wrong_byte_is_its_number() -> None:
-    with pytest.raises(UnicodeDecodeError) as caught:
-        b"ab\xff".decode()
-    assert reason(caught.value).startswith("byte 3 is 0xff")
-
-
 def test_a_warning_names_the_line_of_the_caller() -> None:
     with pytest.warns(UserWarning, match="careful") as caught:
         warn("careful")
     assert [warning.filename for warning in caught] == [__file__]
-
-
-def test_code_without_a_module_is_warned_too() -> None:
-    with pytest.warns(UserWarning, match="careful"):
-        exec("from clearhead.errors import warn; warn('careful')", {})
 
 
 def test_clearheads_own_lines_are_passed_over() -> None:

@@ -1,4 +1,4 @@
-"""Reference system D: an encoder classifies feature sequences; four pictures show its attention.
+"""Reference system D: an encoder classifies feature sequences; three pictures show its attention.
 
     .venv/bin/python examples/reference/d_features.py
 
@@ -21,7 +21,7 @@ import clearhead
 from clearhead import api
 from clearhead.device import keep_freed_memory
 from clearhead.inspect.drawing import write_figures
-from clearhead.inspect.pictures import attention_figure, heads_figure, layer_figure, stack_figure
+from clearhead.inspect.pictures import attention_figure, heads_figure, layer_figure
 from clearhead.settings import read_config
 from clearhead.training.display import choose_display
 
@@ -53,12 +53,11 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def draw(record: clearhead.Record, folder: Path) -> list[Path]:
-    """Draw the four pictures of the example: of its last layer, and through all layers."""
+    """Draw the attention of the last layer, all heads, and the steps of the last layer."""
     pictures = {
         "encoder-attention": partial(attention_figure, record),
         "encoder-heads": partial(heads_figure, record),
         "encoder-layer-2": partial(layer_figure, record),
-        "encoder-stack": partial(stack_figure, record),
     }
     return write_figures(pictures.items(), folder, ("png", "svg"))
 

@@ -101,11 +101,8 @@ def set_up_torch(device: str, threads: int) -> torch.device:
 
     This sets the threads, treats denormal numbers as zero, and on a GPU computes convolutions as
     exactly as products. Several processes on one machine share its cores, and each has its own GPU.
-    A process that was forked after PyTorch was imported has one thread.
-
-    Args:
-        device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
-        threads: threads on the CPU (0: PyTorch's default, or a share of the cores).
+    A process that was forked after PyTorch was imported has one thread. `auto` is a GPU if there is
+    one, and 0 threads are PyTorch's default, or a share of the cores.
 
     Raises:
         ConfigError: the name is unknown, or there is no such device.

@@ -6,7 +6,6 @@ The command prints `str(error)` and exits with `error.exit_code`. Only a bug giv
 from __future__ import annotations
 
 import errno
-import json
 import re
 import sys
 import warnings
@@ -198,16 +197,8 @@ def nearest(word: object, choices: Iterable[str]) -> str | None:
 
 def meant(path: str, word: object, choices: Iterable[str]) -> str | None:
     """What to do about a wrong choice for the setting of this path, if one is similar."""
-    section, _, last = path.rpartition(".")
-    if not last.isdecimal():
-        choice = nearest(word, choices)
-        return None if choice is None else f'did you mean {path} = "{choice}"?'
-    # The path of an item of a list, for which perhaps all items were given as one string.
-    choices = list(choices)
-    items = word.split(",") if isinstance(word, str) else []
-    found = [choice for item in items if (choice := nearest(item.strip(), choices))]
-    complete = found and len(found) == len(items)
-    return f"did you mean {section} = {json.dumps(found)}?" if complete else None
+    choice = nearest(word, choices)
+    return None if choice is None else f'did you mean {path} = "{choice}"?'
 
 
 def first_few(names: Sequence[str], limit: int) -> str:

@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from clearhead.data.reading.pairs import Pair
-from clearhead.folder.model_folder import open_folder
 from clearhead.settings import ModelConfig
-from clearhead.tokenizer import read_tokenizers
 from scripts import ROOT
 
 sys.path.append(str(ROOT / "benchmarks"))
@@ -27,8 +25,6 @@ gpu = importlib.import_module("gpu")
 speed = importlib.import_module("speed")
 recorded = importlib.import_module("results")
 contest = importlib.import_module("peers.contest")
-installation = importlib.import_module("peers.installation")
-marian = importlib.import_module("peers.marian")
 measurements = importlib.import_module("peers.measurements")
 own = importlib.import_module("peers.clearhead")
 own_training = importlib.import_module("peers.clearhead_training")
@@ -92,28 +88,6 @@ def test_an_epoch_has_each_pair_once_and_no_batch_beyond_the_limit(texts: list[s
     assert sorted(source for source, _ in found) == sorted(Letters().encode_batch(texts))
     assert all(source == target[::-1] for source, target in found)
     assert all(max(b.source.size, b.target_output.size) <= limit for b in batches)
-
-
-def test_slices_follow_each_other_and_memory_is_that_of_several() -> None:
-    load = workload.Workload([], [[4] * length for length in (1, 5, 2, 4, 3)], 9)
-    assert [len(s) for s in load.slice_of_sentences(3, 3)] == [4, 3, 1]
-    [slice_] = contest.training_slices(4)
-    assert [slice_.in_round(number)["first"] for number in range(3)] == [0, 4, 8]
-    assert slice_.for_memory() == {**slice_.in_round(0), "count": 4 * contest.MEMORY_ROUNDS}
-    assert all(s.for_memory() == s.in_round(0) for s in contest.decoding_slices(64))
-
-
-@pytest.mark.parametrize(("length", "batch_tokens", "pairs"), [(5, 17, 3), (1, 2, 2), (9, 4, 1)])
-def test_a_random_workload_has_no_padding_and_a_tokenizer_of_its_size(
-    tmp_path: Path, length: int, batch_tokens: int, pairs: int
-) -> None:
-    workload.write_random_workload(tmp_path, VOCABULARY, length, batch_tokens)
-    read = workload.Workload.read(tmp_path / "workload.npz")
-    tokenizer, _ = read_tokenizers(open_folder(tmp_path, trained=False))
-    assert read.vocabulary == len(tokenizer) == VOCABULARY
-    assert {len(sentence) for sentence in read.sentences} == {length}
-    for batch in read.batches:
-        assert batch.source.shape == batch.target_output.shape == (pairs, length)
 
 
 def test_the_sizes_are_clearheads_own() -> None:
@@ -240,29 +214,6 @@ def test_ratios_are_those_of_values_of_the_same_round(moments: list[float], fact
     assert len(measurements.paired_ratios(one, other)) == len(moments) - 1
 
 
-def test_a_peer_that_fails_keeps_its_values_and_gets_no_more_turns() -> None:
-    class Scripted:
-        answers = iter([{"tokens": 50, "seconds": 2.0, "loss": 3.0}])
-
-        def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-            for answer in self.answers:
-                return answer
-            raise process.PeerError("out of memory")
-
-    row = measurements.Row(SLOW)
-    found = measurements.Measurement("training", "tiny", "steps", "tokens/s", [row])
-    for number in range(3):
-        contest.take_turn({SLOW: Scripted()}, SLOW, {}, found)
-        measurements.fill_up(found.rows, number + 1)
-    assert (row.values, row.error, row.loss) == ([25.0, None, None], "out of memory", 3.0)
-
-
-def test_everybody_is_first_in_turn() -> None:
-    firsts = [next(contest.rotated("abc", number)) for number in range(4)]
-    assert firsts == ["a", "b", "c", "a"]
-    assert sorted(contest.rotated("abc", 2)) == ["a", "b", "c"]
-
-
 def test_all_processes_have_the_same_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, kept = (process.environment_of(2, keep_memory) for keep_memory in (False, True))
     assert plain["OMP_NUM_THREADS"] == "2"
@@ -334,120 +285,7 @@ def test_decoding_is_compared_with_ctranslate2_and_with_the_fastest_python_peer(
     }
 
 
-def test_of_a_cold_start_the_difference_in_seconds_counts() -> None:
-    found = measurement(
-        "cold", "one sentence", clearhead_auto=([0.5], 0.0), ctranslate2_float32=([0.2], 0.0)
-    )
-    [(own_label, peer, [seconds])] = claims_of(found).values()
-    assert (own_label, peer) == ("clearhead auto", "ctranslate2 float32")
-    assert seconds == pytest.approx(0.3)
-
-
-@pytest.mark.parametrize("kept", [False, True])
-def test_each_row_and_each_claim_is_recorded_once(kept: bool, folder: Path) -> None:
-    found = measurement(
-        "training", "steps", clearhead_bf16=([4.0, 4.0], 9.0), eole_bf16=([2.0, 1.0], 8.0)
-    )
-    results = recorded.Results("speed", [])
-    for _ in range(2):  # after each round
-        speed.record(results, kept, [found])
-    read = recorded.read_records(folder / "speed.jsonl")
-    one, other, claim, *_ = read
-    assert [one["subject"], other["subject"]] == ["clearhead bf16", "eole bf16"]
-    assert other["ratio"] == {"of": "clearhead bf16", "median": 3.0, "min": 2.0, "max": 4.0}
-    assert other["more"] == {"peak MB": 8.0}
-    assert claim["claim"] == "training-tiny-bf16" + "-kept" * kept
-    assert [claim[key] for key in ("median", "min", "max", "met")] == [3.0, 2.0, 4.0, True]
-    assert len(read) == (3 if kept else 4)
-
-
 # The contenders
-
-
-def test_clearhead_is_always_a_contender_and_peers_in_what_they_can_do() -> None:
-    for work in speed.WORKS:
-        found = roster.contenders(work, ["ctranslate2", "marian"], ["float32", "bf16"], bf16=True)
-        assert found[0].is_own
-        assert ("ctranslate2" in {c.peer for c in found}) == (work != "training")
-        kinds = [c.kind for c in found if c.peer == "marian"]
-        assert kinds == (["float32"] if work == "training" else [])
-    able, unable = (roster.contenders("decoding", [], [], bf16=bf16) for bf16 in (True, False))
-    assert set(able) - set(unable) == {roster.Contender("clearhead", "torch bfloat16")}
-
-
-def test_marian_and_its_reimplementation_have_different_names() -> None:
-    packages = {
-        name: list(peer.environment.pinned)
-        for name, peer in roster.PEERS.items()
-        if peer.environment
-    }
-    assert packages["marian"] == ["pymarian"]
-    assert packages["huggingface"] == ["transformers"]
-
-
-# Marian
-
-UPDATE = "[10:00] Ep. 1 : Up. {} : Sen. {} : Cost {} * 1,007 @ 1,007 : Time 0.50s : {} words/s"
-LOG = UPDATE.format(1, 700, 9.21, 1118.9) + "\n" + UPDATE.format(2, "1,400", 9.01, 2014.0)
-
-
-def test_of_marians_log_the_second_update_is_timed_and_the_first_has_the_loss() -> None:
-    seconds, loss = marian.read_updates(LOG, 700, 1007)
-    assert seconds == pytest.approx(0.5)
-    assert loss == 9.21
-    for log, sentences, tokens in (
-        (LOG, 700, 1008),
-        (LOG, 701, 1007),
-        (LOG.partition("\n")[0], 700, 1007),
-    ):
-        with pytest.raises(ValueError, match="Marian"):
-            marian.read_updates(log, sentences, tokens)
-
-
-def test_marian_is_given_the_batch_without_padding_and_end_symbols(tmp_path: Path) -> None:
-    batch = workload.make_batch([[4, 5], [6]], [[7], [8, UNK]])
-    marian.write_twice(tmp_path / "source", batch.source)
-    marian.write_twice(tmp_path / "target", batch.target_output)
-    assert (tmp_path / "source").read_text(encoding="utf-8") == 2 * "id4 id5\nid6\n"
-    assert (tmp_path / "target").read_text(encoding="utf-8") == 2 * "id7\nid8 id3\n"
-    marian.write_vocabulary(tmp_path / "vocabulary.yml", 5)
-    lines = (tmp_path / "vocabulary.yml").read_text(encoding="utf-8").splitlines()
-    assert lines == ['"</s>": 0', '"<unk>": 1', '"id2": 2', '"id3": 3', '"id4": 4']
-
-
-def test_marian_trains_a_model_of_the_jobs_shape_on_one_whole_batch(tmp_path: Path) -> None:
-    words = marian.command(job_of(tmp_path, "float32"), 17, 4)
-    given = {word.removeprefix("--"): words[i + 1] for i, word in enumerate(words[:-1])}
-    expected = {"enc-depth": 2, "dec-depth": 2, "dim-emb": 12, "transformer-dim-ffn": 20}
-    expected |= {"transformer-heads": 3, "mini-batch": 17, "after-batches": 4, "cpu-threads": 1}
-    assert {name: int(given[name]) for name in expected} == expected
-    with pytest.raises(ValueError, match="bf16"):
-        marian.Trainer(job_of(tmp_path, "bf16"))
-
-
-# The same PyTorch for all
-
-
-def test_another_build_of_pytorch_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran: list[str] = []
-    monkeypatch.setattr(installation, "output_of", lambda *_: "2.13.0+other")
-    toolkit = (("toolkit==1.5",),)
-    environment = roster.Environment(toolkit)
-    with pytest.raises(installation.InstallationError, match=r"2\.13\.0\+other"):
-        installation.install(environment, tmp_path, lambda *words: ran.append(words[-1]))
-    assert ran[-1] == f"torch=={torch.__version__}"  # and no toolkit was installed
-    without = roster.Environment(toolkit, torch=False)
-    installation.install(without, tmp_path, lambda *words: ran.append(words[-1]))
-    assert ran[-1] == "toolkit==1.5"
-
-
-def test_no_peer_brings_a_pytorch_of_its_own() -> None:
-    for name, peer in roster.PEERS.items():
-        steps = peer.environment.steps if peer.environment else ()
-        assert not any(word.partition("=")[0] == "torch" for step in steps for word in step)
-        assert peer.environment is None or peer.environment.pinned, name
 
 
 # On a GPU

@@ -8,7 +8,6 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -32,12 +31,10 @@ from small_runs import small_run, write_pairs
 
 sys.path.append(str(ROOT / "benchmarks"))
 results = importlib.import_module("results")
-command = importlib.import_module("command")
 beside = importlib.import_module("beside")
 batch_invariance = importlib.import_module("batch_invariance")
 classification = importlib.import_module("classification")
 copying = importlib.import_module("copying")
-corpus_scale = importlib.import_module("corpus_scale")
 growth = importlib.import_module("growth")
 inside = importlib.import_module("inside")
 multi30k = importlib.import_module("multi30k")
@@ -83,22 +80,6 @@ def test_the_command_of_each_record_parses(text: str, monkeypatch: pytest.Monkey
     assert module.main(words) == 0
 
 
-def test_ctrl_c_and_errors_are_a_message_and_an_exit_code(capsys: pytest.CaptureFixture) -> None:
-    def fail(error: BaseException) -> None:
-        raise error
-
-    for error, code in (
-        (KeyboardInterrupt(), 130),
-        (DataError("the file is empty", where="train.en", todo="fill it"), DataError.exit_code),
-        (FileNotFoundError(2, "gone", "some/file"), DataError.exit_code),
-    ):
-        assert command.exit_code_of(partial(fail, error)) == code
-        out, err = capsys.readouterr()
-        assert out == ""
-        for named in (getattr(error, "where", None), getattr(error, "filename", None)):
-            assert not isinstance(named, str) or named in err
-
-
 @pytest.mark.parametrize("name", ["speed", "multi30k", "classification"])
 def test_without_data_a_benchmark_is_skipped(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
@@ -110,20 +91,6 @@ def test_without_data_a_benchmark_is_skipped(
 
 
 # Multi30k and classification
-
-
-@pytest.mark.parametrize("name", ["multi30k", "classification"])
-def test_a_training_that_was_interrupted_is_not_scored(
-    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = importlib.import_module(name)
-    for loader in ("load_translator", "load_classifier"):
-        monkeypatch.setattr(module.api, loader, lambda *_, **__: pytest.fail("it scores"))
-    monkeypatch.setattr(module.api, "train", lambda *_, **__: SimpleNamespace(finished=False))
-    monkeypatch.setenv("CLEARHEAD_DATA", "somewhere")
-    words = [str(ROOT / "examples" / "trec.toml")] if name == "classification" else []
-    assert module.main(words) == 130
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize(
@@ -213,11 +180,6 @@ def test_both_directions_of_multi30k_differ_in_files_and_folder_alone() -> None:
 
 
 # Copying
-
-
-@pytest.mark.parametrize(("task", "answer"), [("copying", "3 10 1 2"), ("reversing", "2 1 10 3")])
-def test_the_tasks_of_copying_are_those_that_it_names(task: str, answer: str) -> None:
-    assert copying.TASKS[task]("3 10 1 2") == answer
 
 
 @pytest.mark.parametrize("wrong", ["nothing", *copying.TASKS])
@@ -343,14 +305,6 @@ def test_a_default_engine_that_scores_less_fails(
     assert same_bleu.main(words) == code
 
 
-@pytest.mark.slow
-def test_corpora_of_growing_size_are_built_whole(folder: Path) -> None:
-    assert corpus_scale.main(["--pairs", "200", "10100"]) == 0
-    found = records(folder, "corpus_scale")
-    assert [record["subject"] for record in found] == ["200", "10,100"]
-    assert all(record["median"] > 0 and record["more"]["peak MB"] > 0 for record in found)
-
-
 # How cost grows
 
 points = st.lists(st.integers(1, 2000), min_size=2, max_size=2, unique=True)
@@ -432,15 +386,6 @@ def test_curves_are_measured_and_recorded(
 # Several processes
 
 
-@pytest.mark.slow
-def test_several_processes_are_measured_beside_the_model(folder: Path) -> None:
-    words = ["--size", "tiny", "--tokens", "32", "--rounds", "1", "--processes", "2"]
-    assert scaling.main([*words, "--engines", "fsdp"]) == 0
-    found = records(folder, "scaling")
-    assert len(found) == 4
-    assert all(record["median"] > 0 < record["more"]["model"] for record in found)
-
-
 def test_what_the_model_says_of_one_and_of_many_processes() -> None:
     one = {engine: scaling.plan_of("tiny", 100, engine, 1, seconds=3) for engine in scaling.ENGINES}
     for plan in one.values():
@@ -476,29 +421,6 @@ def test_every_setting_works_alone_and_beside_a_busy_process(
     assert [r["claim"] for r in found if r["claim"]] == 2 * ["beside-alone", "beside-1"]
 
 
-def test_programs_are_started_as_users_start_them(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
-    report = """
-import json, os, pathlib
-assert "GOMP_SPINCOUNT" not in os.environ
-path = pathlib.Path("runs/fit/training/log.jsonl")
-path.parent.mkdir(parents=True)
-steps = [{"event": "Progress", "step": 4 * n, "elapsed_s": 2 * n} for n in range(3)]
-path.write_text("".join(json.dumps(each) + "\\n" for each in steps) + '{"ev')
-"""
-    name, _, run = beside.PROGRAMS["fit"]
-    monkeypatch.setitem(beside.PROGRAMS, "fit", (name, ["-c", report], run))
-    assert beside.main(["--programs", "fit", "--busy", "1"]) == 0
-    (found,) = records(folder, "programs")
-    assert (found["measure"], found["median"], found["more"]) == (name, 2.0, {"beside 1": 2.0})
-
-
-def test_a_program_without_progress_has_no_speed(folder: Path) -> None:
-    assert beside.steps_per_second("demo", folder, 0, 20.0) == []  # there is no such script
-
-
 def test_a_share_is_that_of_the_worst_search_with_clearheads_own_count(folder: Path) -> None:
     group = []
     for search, alone in (("greedy1", 8.0), ("beam16", 5.0)):
@@ -517,24 +439,3 @@ def test_a_share_is_that_of_the_worst_search_with_clearheads_own_count(folder: P
     assert [r["median"] for r in failed] == [None, None]
     found.write()
     assert len(records(folder, "beside")) == len(found.records)
-
-
-def test_busy_processes_end_with_the_measurement_and_with_the_benchmark() -> None:
-    with beside.busy_processes(2) as found:
-        assert [process.poll() for process in found] == [None, None]
-    assert len([process for process in found if process.returncode]) == 2
-    orphan = beside.LOOP.format(parent=0)  # its parent is another
-    words = [sys.executable, "-S", "-c", orphan]
-    assert beside.subprocess.run(words, timeout=60, check=False).returncode == 0
-
-
-def test_turns_become_shorter_if_time_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(beside.time, "monotonic", lambda: now[0])
-    pace = beside.Pace(10, minutes=1)
-    assert pace.next_s() == pytest.approx(0.9 * 6)
-    now[0] = 33.0
-    assert pace.next_s() == pytest.approx(0.9 * 3)
-    now[0] = 90.0
-    assert pace.next_s() == beside.LEAST_S
-    assert pace.left == 7

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import importlib
-import io
-import itertools
 import json
 import math
 import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
 
 import numpy as np
 import pytest
 
 from clearhead.api import loading
-from clearhead.cli.streams import DELAY_S, INTERVAL_S, Counter
 from clearhead.data.judging.text_style import TEXT_STYLE, TextStyle, TextStyles
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import DataError
@@ -32,15 +27,7 @@ from model_folders import (
     TRUTH,
     labelled,
     probabilities,
-    write_models,
 )
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_models(folder)
-    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -304,34 +291,6 @@ def test_a_text_unlike_the_training_text_is_warned_of(models: Path, tmp_path: Pa
     assert kinds == [[], ["characters"], ["long"]]
 
 
-class Terminal(io.StringIO):
-    """A stream that is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(("model", "noun"), [("texts", "texts"), ("features", "sequences")])
-def test_the_counter_names_texts_or_sequences(
-    models: Path, monkeypatch: pytest.MonkeyPatch, model: str, noun: str
-) -> None:
-    def counter(stream: TextIO, *given: Any) -> Counter:
-        """A counter on a terminal, with a clock that advances at each call."""
-        return Counter(terminal, *given, clock=lambda: next(moments))
-
-    np.savez("x.npz", x=np.ones((6, 4, 3)), y=np.array(TRUTH))
-    Path("in.txt").write_text("\n".join(TEXTS) + "\n")
-    plain, labelled = ("in.txt", "test.tsv") if model == "texts" else ("x.npz", "x.npz")
-    for module, *words in (
-        ("streams", "classify", str(models / model), "-i", plain, "-o", "out.txt"),
-        ("evaluate", "evaluate", str(models / model), "--data", labelled),
-    ):
-        terminal, moments = Terminal(), itertools.count(step=DELAY_S + INTERVAL_S)
-        monkeypatch.setattr(importlib.import_module(f"clearhead.cli.{module}"), "Counter", counter)
-        assert run(*words)[0] == 0
-        assert f"6 of 6 {noun}, " in terminal.getvalue()
-
-
 def test_columns_of_features_are_found_by_name(models: Path) -> None:
     """Columns may be in another order than in the training data if they have names."""
     named = shutil.copytree(models / "features", "named")
@@ -371,9 +330,3 @@ def test_a_checkpoint_classifies_with_one_warning_that_it_is_not_calibrated(
     assert code == 0
     assert warning in err
     assert "UserWarning" not in err
-
-
-def test_a_translator_is_not_a_classifier(models: Path) -> None:
-    code, out, err = run("classify", str(models / "translator"), stdin="a\n")
-    assert (code, out) == (4, "")
-    assert "clearhead translate" in err

@@ -75,11 +75,6 @@ def test_options_have_the_devices_and_engines_that_loading_takes() -> None:
     assert set(SHARED["--engine"]["choices"]) == set(loading.ENGINES)
 
 
-@pytest.mark.parametrize(("command", "mentioned"), [("translate", True), ("classify", False)])
-def test_only_commands_with_engines_mention_ctranslate2(command: str, mentioned: bool) -> None:
-    assert ("CTranslate2" in run(command, "--help")[1]) == mentioned
-
-
 def test_the_version_is_printed() -> None:
     assert run("--version")[:2] == (0, f"clearhead {clearhead.__version__}\n")
 
@@ -110,37 +105,6 @@ def test_the_command_limits_busy_waiting_before_torch_is_loaded() -> None:
     shown, of_libgomp = waiting()
     assert shown == f"{found} False"
     assert sys.platform != "linux" or f"GOMP_SPINCOUNT = '{SPIN_COUNT}'" in of_libgomp
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("GOMP_SPINCOUNT", "7"), ("GOMP_SPINCOUNT", ""), ("OMP_WAIT_POLICY", "ACTIVE")],
-)
-def test_the_user_s_own_choice_of_waiting_is_kept(name: str, value: str) -> None:
-    found = {"GOMP_SPINCOUNT": None, "OMP_WAIT_POLICY": None, name: value}
-    assert waiting(**{name: value})[0] == f"{found} False"
-
-
-@pytest.mark.parametrize(
-    ("words", "parts"),
-    [
-        (("trans",), ("trans", "translate")),
-        (("--verbose",), ("--verbose", "--version")),
-        (("translate", "m", "--beem-size", "3"), ("--beem-size", "--beam-size")),
-        (("translate", "m", "--beam", "3"), ("--beam", "--beam-size")),
-        (("translate", "m", "n"), ("n",)),
-        (("translate",), ("FOLDER",)),
-        (("translate", "m", "--device", "gpu"), ("--device", "'gpu'", "cuda")),
-        (("translate", "m", "--batch-size", "0"), ("--batch-size", "less than 1")),
-        (("translate", "m", "--threads=-3"), ("--threads", "less than 0")),
-        (("classify", "m", "--top", "few"), ("--top", "'few'")),
-        (("translate", "m", "--n-best", "few"), ("--n-best", "'few'")),
-    ],
-)
-def test_misuse_is_named_and_exits_with_2(words: tuple[str, ...], parts: tuple[str, ...]) -> None:
-    code, out, err = run(*words)
-    assert (code, out) == (2, "")
-    assert all(part in err.splitlines()[-1] for part in parts)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
@@ -217,15 +181,6 @@ def test_an_unexpected_system_error_keeps_its_traceback(
     monkeypatch.setattr(Path, "exists", failing)
     with pytest.raises(OSError, match=re.escape(str(error))):
         run("phrasebook", "en-es", str(tmp_path / "new"))
-
-
-def test_the_home_folder_of_an_unknown_user_is_a_missing_file(tmp_path: Path) -> None:
-    config = tmp_path / "run.toml"
-    files = '["~nobody-at-all/x.en", "~nobody-at-all/x.de"]'
-    config.write_text(f"[data]\ntrain = {files}\nvalidation = {files}\n")
-    code, _, err = run("train", str(config))
-    assert code == 3
-    assert "~nobody-at-all/x.en: there is no such file" in err
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

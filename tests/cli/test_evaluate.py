@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from clearhead import api
 from clearhead.cli import failures
@@ -31,16 +30,7 @@ from model_folders import (
     labelled,
     probabilities,
     write_classifier,
-    write_models,
 )
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Model folders with random weights."""
-    folder = tmp_path_factory.mktemp("models")
-    write_models(folder)
-    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -104,17 +94,6 @@ def test_a_translator_is_scored_as_text_and_as_json(
     assert bleu["low"] < bleu["score"] < bleu["high"] < 100
     assert "tok:char" in bleu["signature"]
     assert sum(row["sentences"] for row in result["systems"]["bad"]["by_length"]) == 40
-
-
-def test_a_table_of_sources_is_warned_of(
-    translators: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
-) -> None:
-    assert "tab" not in run("evaluate", "good", *test_set)[2]
-    sources = tmp_path / "s"
-    sources.write_text("".join(f"{line}\tx\n" for line in sources.read_text().splitlines()))
-    code, _, err = run("evaluate", "good", *test_set)
-    (warning,) = [line for line in err.splitlines() if "tab" in line]
-    assert (code, "cut -f 1" in warning) == (0, True)
 
 
 def lowering() -> Backwards:
@@ -379,41 +358,6 @@ def test_a_file_with_other_columns_is_refused_with_the_options_that_read_it(
     assert code == 0, err
 
 
-@pytest.mark.slow
-def test_confusion_matrices_are_drawn_into_files_named_after_the_models(models: Path) -> None:
-    names = str(models / "texts"), str(models / "rival")
-    code, _, err = run("evaluate", *names, "--data", "test.tsv", "--figures", "p")
-    assert code == 0
-    pictures = [f"confusion-{n}.{form}" for n in ("texts", "rival") for form in ("png", "svg")]
-    assert err.splitlines() == [f"clearhead: {Path('p') / picture}" for picture in pictures]
-    for picture in Path("p").glob("*.png"):
-        with Image.open(picture) as image:
-            image.load()
-    svg = (Path("p") / "confusion-texts.svg").read_text(encoding="utf-8")
-    assert all(f">{label}<" in svg for label in LABELS)
-
-
-@pytest.mark.slow
-def test_folders_of_the_same_name_have_different_pictures(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The last folder has the name that the picture of the second one would have.
-    for name in ("old/trec", "new/trec", "new/trec-2"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).symlink_to(models / "texts")
-    names = ["old/trec", "new/trec", "new/trec-2"]
-    code, _, err = run("evaluate", *names, "--data", "test.tsv", "--figures", "p")
-    assert code == 0, err
-    titles = ["confusion-trec", "confusion-trec-2", "confusion-trec-2-2"]
-    files = [f"{title}.{form}" for title in titles for form in ("png", "svg")]
-    assert err.splitlines() == [f"clearhead: {Path('p') / file}" for file in files]
-    monkeypatch.chdir(models / "texts")
-    data, pictures = str(tmp_path / "test.tsv"), tmp_path / "q"
-    code, _, err = run("evaluate", ".", "--data", data, "--figures", str(pictures))
-    assert code == 0, err
-    assert {path.stem for path in pictures.iterdir()} == {"confusion-texts"}
-
-
 @pytest.mark.parametrize(
     ("rows", "line", "is_header"),
     [("yes\ta\nmaybe\tb\n", 2, False), ("maybe\tq\nyes\ta\n", 1, True)],
@@ -435,22 +379,14 @@ def test_an_unknown_label_is_rejected_with_its_line_and_model(
         ("texts", [], 3, "--data"),
         ("texts", ["--data", "missing.tsv"], 3, "missing.tsv"),
         ("texts", ["--data", "test.tsv", "--source", "s"], 2, "--source"),
-        ("texts", ["--data", "test.tsv", "--reference", "r"], 2, "--reference"),
-        ("texts", ["--data", "test.tsv", "--tokenize", "none"], 2, "--tokenize"),
-        ("texts", ["--data", "test.tsv", "--lowercase"], 2, "--lowercase"),
         ("texts", ["--data", "test.tsv", "--no-lowercase"], 2, "--no-lowercase"),
-        ("texts", ["--data", "test.tsv", "--beam-size", "3"], 2, "--beam-size"),
         ("texts", ["--data", "test.tsv", "--temperature", "0"], 2, "--temperature"),
-        ("texts", ["--data", "test.tsv", "--sample"], 2, "--sample"),
-        ("texts", ["--data", "test.tsv", "--engine", "ctranslate2"], 2, "--engine"),
         ("texts", ["--data", "test.tsv", "--compute-type", "int8"], 2, "--compute-type"),
         ("translator", ["--data", "test.tsv"], 2, "--data"),
         ("translator", ["--text-column", "q"], 2, "--text-column"),
         ("features", ["--data", "x.npz", "--text-column", "q"], 2, "--text-column"),
         ("features", ["--data", "x.ts.gz", "--label-column", "q"], 2, "x.ts.gz"),
-        ("translator", ["--source", "s", "--figures", "p"], 2, "--figures"),
         ("translator", ["--reference", "r"], 3, "--source"),
-        ("several", ["--data", "test.tsv", "--figures", "p"], 2, "confusion matrix"),
     ],
 )
 def test_a_wrong_option_is_rejected_before_anything_is_computed(
@@ -464,14 +400,6 @@ def test_a_wrong_option_is_rejected_before_anything_is_computed(
     found, out, err = run("evaluate", str(models / model), *words)
     assert (found, out) == (code, "")
     assert part in err
-    assert not Path("p").exists()
-
-
-def test_translators_and_classifiers_are_not_evaluated_together(models: Path) -> None:
-    names = str(models / "texts"), str(models / "translator")
-    code, out, err = run("evaluate", *names, "--data", "test.tsv")
-    assert (code, out) == (2, "")
-    assert "translators and classifiers" in err
 
 
 @pytest.mark.parametrize("names", [("texts", "several"), ("several", "texts")])

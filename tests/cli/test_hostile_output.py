@@ -226,7 +226,7 @@ def test_a_classifier_from_its_data_to_its_figures(
         screen.run("train", "new.toml", *settings),
         screen.run("classify", "runs/new", "-i", "in.txt", "--top", "3"),
         screen.run("classify", "runs/new", "-i", "in.txt", "--json"),
-        screen.run("evaluate", "runs/new", "--data", "test.tsv", "--figures", HOSTILE[0]),
+        screen.run("evaluate", "runs/new", "--data", "test.tsv"),
         screen.run("evaluate", "runs/new", "--data", "test.tsv", "--json"),
         screen.run("figures", "runs/new", HOSTILE[0], "--format", "svg"),
     ]

@@ -8,7 +8,6 @@ import pty
 import re
 import select
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -17,14 +16,8 @@ from pathlib import Path
 
 import pytest
 
-HELPERS = Path(__file__).parents[1] / "helpers"
-CHILD = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1));"
-    "from fake_translator import Backwards; from clearhead import cli;"
-    "from clearhead.api import loading;"
-    "loading.load_translator = lambda *_, **__: Backwards();"
-    "sys.argv = ['clearhead', 'translate', 'm', *sys.argv[1:]]; cli.main()"
-)
+from fake_translator import CHILD
+
 WAIT_S = 60
 AGAIN_S = 5
 """After which a key is pressed again: Python misses Ctrl-C between the prompt and its read."""
@@ -51,7 +44,7 @@ class Terminal:
             os.close(os.open(os.ttyname(0), os.O_RDWR))  # becomes the controlling terminal
 
         self.process = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(HELPERS), *options],
+            [*CHILD, *options],
             stdin=slave,
             stdout=slave if stdout is None else stdout,
             stderr=slave,

@@ -7,7 +7,6 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -26,18 +25,8 @@ from clearhead.errors import DataError, SearchError
 from clearhead.folder.manifest import read_entries, replace_together
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.training.display import displays
-from fake_translator import Backwards, run
+from fake_translator import CHILD, Backwards, run
 from small_runs import moses_run
-
-# A process of its own that translates with the fake, for what only a real output does.
-HELPERS = Path(__file__).parents[1] / "helpers"
-CHILD = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1));"
-    "from fake_translator import Backwards; from clearhead import cli;"
-    "from clearhead.api import loading;"
-    "loading.load_translator = lambda *_, **__: Backwards();"
-    "sys.argv = ['clearhead', 'translate', 'm', *sys.argv[1:]]; cli.main()"
-)
 
 
 @pytest.fixture
@@ -48,7 +37,7 @@ def translator(monkeypatch: pytest.MonkeyPatch) -> Backwards:
 
 
 def test_a_closed_standard_error_is_no_reason_to_fail() -> None:
-    command = [sys.executable, "-c", CHILD, str(HELPERS)]
+    command = CHILD
     closed = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
     done = subprocess.run(closed, input=b"a b\nc d\n", capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"b a\nd c\n")
@@ -220,15 +209,6 @@ def test_a_last_line_is_read_with_and_without_its_end(text: str, ending: bytes) 
     assert found == ["first", *([text] if text or ending else [])]
 
 
-def test_the_input_may_be_longer_than_what_is_read_at_once(tmp_path: Path) -> None:
-    lines = [str(number) * (number % 50) for number in range(20_000)]
-    (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
-    stream = Arriving(os.open(tmp_path / "in", os.O_RDONLY))
-    found = list(arrived(stream))
-    assert [line for block in found for line in block] == lines
-    assert {len(block) for block in found[:-1]} == {1024}
-
-
 def test_a_read_waits_for_what_has_not_arrived_and_a_line_has_a_limit() -> None:
     reader, writer = os.pipe()
     stream = Arriving(reader)
@@ -244,7 +224,7 @@ def test_a_read_waits_for_what_has_not_arrived_and_a_line_has_a_limit() -> None:
 def test_a_program_reads_the_translation_of_a_line_before_it_writes_the_next(
     options: tuple[str, ...],
 ) -> None:
-    command = [sys.executable, "-c", CHILD, str(HELPERS), *options]
+    command = [*CHILD, *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -356,7 +336,7 @@ def test_scores_are_rejected_with_a_format_that_has_them(
 @pytest.mark.parametrize("lines", [1, 20_000])
 def test_a_full_disk_gives_an_error(tmp_path: Path, lines: int) -> None:
     (tmp_path / "in.txt").write_text("a b c\n" * lines)
-    command = [sys.executable, "-c", CHILD, str(HELPERS)]
+    command = CHILD
     with (tmp_path / "in.txt").open() as given_, open("/dev/full", "w") as full:
         done = subprocess.run(
             command, stdin=given_, stdout=full, stderr=subprocess.PIPE, text=True, check=False
@@ -498,7 +478,7 @@ def test_an_input_under_the_name_of_an_unfinished_output_is_rejected(
 
 def test_an_output_that_is_the_standard_input_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a b\n")
-    command = [sys.executable, "-c", CHILD, str(HELPERS)]
+    command = CHILD
     with (tmp_path / "in.txt").open() as lines:
         words = ["-o", str(tmp_path / "in.txt")]
         done = subprocess.run([*command, *words], stdin=lines, capture_output=True, check=False)
@@ -566,7 +546,7 @@ def test_a_broken_pipe_exits_quietly(tmp_path: Path) -> None:
     """The output is larger than the buffer of a pipe, as in `clearhead translate … | head -1`."""
     (tmp_path / "in.txt").write_text("a b c\n" * 200_000)
     with (tmp_path / "in.txt").open() as lines:
-        command = [sys.executable, "-c", CHILD, str(HELPERS)]
+        command = CHILD
         process = subprocess.Popen(
             command, stdin=lines, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

@@ -15,7 +15,7 @@ import pytest
 from clearhead.cli.streams import count_lines, opened_output
 from clearhead.data.reading.lines import read_lines
 from clearhead.data.reading.parts import file_hash
-from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
+from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.folder.model_folder import open_folder
 from clearhead.settings import RunConfig
 from clearhead.training.run_folder import forget_run, only_run_in, run_folder
@@ -46,14 +46,6 @@ def unreadable(folder: Path, how: str) -> Iterator[Path]:
 
 
 @both
-def test_a_model_folder(tmp_path: Path, how: str) -> None:
-    with unreadable(tmp_path, how) as path, pytest.raises(ModelFolderError) as raised:
-        open_folder(path)
-    assert raised.value.what == "the model folder cannot be read"
-    assert raised.value.where == str(path)
-
-
-@both
 @pytest.mark.parametrize("ask", [file_hash, count_lines, lambda path: list(read_lines(path))])
 def test_a_file_of_data(tmp_path: Path, how: str, ask: object) -> None:
     assert callable(ask)
@@ -69,16 +61,6 @@ def test_an_output(tmp_path: Path, how: str) -> None:
         opened_output(str(path)),
     ):
         pytest.fail("there is no such output")
-
-
-def test_an_output_that_cannot_take_what_is_written() -> None:
-    if not os.path.exists("/dev/full"):
-        pytest.skip("this system has no device that is always full")
-    with (
-        pytest.raises(DataError, match="the output cannot be written"),
-        opened_output("/dev/full") as output,
-    ):
-        output.write("one\n")
 
 
 def test_an_output_is_not_blamed_for_what_fails_while_it_is_open(tmp_path: Path) -> None:
@@ -202,14 +184,6 @@ def test_a_run_that_cannot_be_removed(
         forget_run(tmp_path)
     assert raised.value.where == str(tmp_path / name)
     assert not (tmp_path / "training/data.json").exists()  # so that no half of it is resumed
-
-
-@both
-def test_the_file_of_a_new_configuration(tmp_path: Path, how: str) -> None:
-    with unreadable(tmp_path, how) as path:
-        code, _, err = run("init", str(path))
-    assert code == ConfigError.exit_code
-    assert "cannot be written" in err
 
 
 def test_a_configuration_whose_name_has_no_room_for_another(tmp_path: Path) -> None:

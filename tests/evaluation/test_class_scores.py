@@ -19,9 +19,7 @@ from clearhead.evaluation.calibration import (
 )
 from clearhead.evaluation.class_scores import (
     LARGEST_MATRIX,
-    LONGEST_NAME,
     ClassScores,
-    correct_answers,
     mcnemar,
     score_classes,
 )
@@ -152,23 +150,6 @@ def test_a_label_predicted_only_counts_for_macro_f1_and_one_that_never_occurs_do
     assert scores.macro_f1 == pytest.approx(100 / 3)
 
 
-def test_scores_do_not_depend_on_the_order_of_examples_or_labels() -> None:
-    for multi_label in (False, True):
-        predicted, truth = output(100, 5, multi_label, seed=5)
-        chance = np.random.default_rng(6)
-        examples, labels = chance.permutation(100), chance.permutation(5)
-        scores = score_classes(predicted, truth, names(5), multi_label)
-        moved = score_classes(predicted[examples], truth[examples], names(5), multi_label)
-        assert rates(moved) == rates(scores)
-        assert intervals(moved) == intervals(scores)
-        renamed = [names(5)[n] for n in labels]
-        turned = score_classes(predicted[:, labels], truth[:, labels], renamed, multi_label)
-        assert rates(turned) == pytest.approx(rates(scores))
-        assert {row.name: row.support for row in turned.per_class} == {
-            row.name: row.support for row in scores.per_class
-        }
-
-
 # Intervals
 
 
@@ -186,15 +167,6 @@ def test_the_intervals_are_those_of_drawing_examples_one_by_one(multi_label: boo
         # The percentile of 400 draws has an error of 0.13 standard deviations, of 1,000 of 0.09.
         tolerance = 0.4 * values.std()
         assert found == pytest.approx(tuple(np.percentile(values, [2.5, 97.5])), abs=tolerance)
-
-
-def test_the_intervals_are_the_same_when_drawn_in_many_blocks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    predicted, truth = output(300, 12, True, seed=12)
-    whole = score_classes(predicted, truth, names(12), True)
-    monkeypatch.setattr("clearhead.evaluation.class_scores.BLOCK", 2_000)
-    assert score_classes(predicted, truth, names(12), True) == whole
 
 
 @pytest.mark.parametrize(("given", "score"), [([0, 1, 2, 2, 1], 100), ([1, 2, 0, 0, 2], 0)])
@@ -253,22 +225,6 @@ def test_a_small_p_value_is_not_printed_as_zero() -> None:
     assert "p = 0.0625" in mcnemar(*two_systems(0, 5, 0, 0)).line("first")
 
 
-def test_only_a_system_that_differs_is_significant() -> None:
-    for multi_label in (False, True):
-        predicted, truth = output(300, 4, multi_label, seed=13, quality=1)
-        better = 0.3 * predicted + 0.7 * truth
-        first, second = (correct_answers(p, truth, multi_label) for p in (predicted, better))
-        assert mcnemar(first, first.copy()).p_value == 1
-        found = mcnemar(first, second)
-        assert found.p_value < 0.001
-        turned = mcnemar(second, first)
-        assert turned.p_value == found.p_value
-        assert (turned.first_only, turned.second_only) == (found.second_only, found.first_only)
-        scores = [score_classes(p, truth, names(4), multi_label) for p in (predicted, better)]
-        gained = 100 * (found.second_only - found.first_only) / 300
-        assert gained == pytest.approx(scores[1].accuracy - scores[0].accuracy)
-
-
 # Text and JSON
 
 
@@ -289,13 +245,6 @@ def test_the_lines_contain_every_score_and_every_count() -> None:
         scores.per_class, scores.confusion, matrix.splitlines()[2:], strict=True
     ):
         assert line.split() == [row.name, *map(str, counts)]
-
-
-def test_with_several_labels_the_accuracy_is_named_and_there_is_no_matrix() -> None:
-    predicted, truth = output(50, 3, True, seed=16)
-    text = "\n".join(score_classes(predicted, truth, names(3), True).lines())
-    assert "subset accuracy" in text
-    assert "confusion" not in text
 
 
 def columns(text: str) -> int:
@@ -322,14 +271,6 @@ def test_tables_stay_aligned_with_long_wide_and_strange_names() -> None:
     assert text.replace("\n", "").isprintable()
 
 
-def test_only_a_name_that_is_too_long_is_shortened_and_it_fills_its_column() -> None:
-    fitting, longer = "f" * LONGEST_NAME, "l" * (LONGEST_NAME + 1)
-    predicted, truth = output(20, 2, False, seed=20)
-    _, table, _ = blocks(score_classes(predicted, truth, [fitting, longer]).lines())
-    assert table[1].split()[0] == fitting
-    assert table[2].split()[0] == longer[: LONGEST_NAME - 1] + "…"
-
-
 def blocks(lines: list[str]) -> list[list[str]]:
     """The blocks of lines that empty lines separate."""
     return [list(group) for full, group in itertools.groupby(lines, bool) if full]
@@ -347,16 +288,10 @@ def test_a_matrix_too_wide_for_the_screen_is_not_printed() -> None:
 
 def test_what_does_not_fit_is_rejected() -> None:
     predicted, truth = output(4, 3, False, seed=19)
-    for values, right, count in (
-        (predicted, truth, 2),
-        (predicted[:3], truth, 3),
-        (predicted[:0], truth[:0], 3),
-        (np.log(predicted), truth, 3),
-    ):
-        with pytest.raises(DataError):
-            score_classes(values, right, names(count))
-    with pytest.raises(TypeError):
-        score_classes(predicted, truth.astype(int), names(3))
-    for values, right in ((predicted[:3], truth), (predicted, np.ones((4, 3), dtype=bool))):
-        with pytest.raises(DataError):
-            correct_answers(values, right)
+    with pytest.raises(DataError):
+        score_classes(predicted[:0], truth[:0], names(3))
+    truth[1] = True
+    with pytest.raises(DataError) as caught:
+        score_classes(predicted, truth, names(3))
+    assert caught.value.what.startswith("example 2 ")
+    score_classes(predicted, truth, names(3), multi_label=True)

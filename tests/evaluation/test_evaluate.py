@@ -31,7 +31,7 @@ def evaluated(configs: dict[str, RunConfig], *choices: Any) -> Report[Translator
 
 def test_each_model_has_a_section_in_the_order_given_and_is_compared_with_the_first() -> None:
     report = evaluated({"good": RunConfig(), "bad": RunConfig()})
-    text = report.to_text()
+    text = str(report)
     assert text.startswith("2 sentences of s, scored against r\n\ngood\n")
     assert text.index("\ngood\n") < text.index("\nbad\n") < text.index("Signatures:")
     tree = json.loads(json.dumps(report.to_dict()))
@@ -88,6 +88,8 @@ def test_files_of_different_lengths_are_rejected_before_any_translation() -> Non
         evaluate_translators({"a": system}, ("s", "r"), ["a", "b"], ["a"])
     assert caught.value.where == "s, r"
     assert caught.value.why == "2 sources and 1 references"
+    with pytest.raises(DataError):
+        evaluate_translators({"a": system}, ("s", "r"), [], [])
 
 
 def test_a_report_has_its_size_the_scores_of_the_first_model_and_is_printed_as_text() -> None:
@@ -96,7 +98,6 @@ def test_a_report_has_its_size_the_scores_of_the_first_model_and_is_printed_as_t
     assert list(report.scores) == ["bleu", "chrf", "ter", "exact"]
     assert report.scores["exact"] == 0
     assert report.scores["bleu"] == report.systems["bad"].scores.bleu.score
-    assert str(report) == report.to_text()
     assert [example.prediction for example in report.predictions["good"]] == TEXTS
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.reading.labelled import Labelled, read_labelled_texts
+from clearhead.data.reading.labelled import Labelled
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.predictions import (
     classified_examples,
@@ -97,16 +97,6 @@ def test_a_csv_is_for_spreadsheets(tmp_path: Path) -> None:
     header, *rows = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""))
     assert header == ["line", "text"]
     assert rows == [["1", ROWS[0]["text"]], ["2", "'=1+1\tand\nmore"], ["3", "'- hello"]]
-
-
-def test_a_csv_keeps_labels_so_that_it_can_be_evaluated(tmp_path: Path) -> None:
-    example = Labelled("-1 point", ("-1",), "test.csv:2")
-    (found,) = classified_examples([example], np.array([[0.9, 0.1]]), ["+1", "-1"], False)
-    write_table(tmp_path / "p.csv", [found.row()])
-    (read,) = read_labelled_texts(str(tmp_path / "p.csv"))
-    assert (read.input, read.labels) == ("'-1 point", ("-1",))
-    (read,) = read_labelled_texts(str(tmp_path / "p.csv"), label_column="prediction")
-    assert read.labels == ("+1",)
 
 
 @pytest.mark.parametrize("text", ["=1+1", "@a", "-a", "+a1", "-2+3", "\ta", "\ra", "\na", "＝1"])

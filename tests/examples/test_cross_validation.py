@@ -133,25 +133,6 @@ def test_a_class_is_not_dealt_out_in_the_order_of_the_file(tmp_path: Path) -> No
         assert len({place % 3 for place in places}) > 1
 
 
-def test_folds_are_the_same_each_time(tmp_path: Path) -> None:
-    config = texts(tmp_path)
-    found = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        found.append([parts(t) for t in classification.folds(config, 3, tmp_path / name)])
-    assert found[0] == found[1]
-
-
-@each_kind
-def test_what_is_written_is_read_again(make: Make, tmp_path: Path) -> None:
-    config = make(tmp_path)
-    examples = read_examples(config.data.train[0], config)
-    path = classification.write(examples, tmp_path / "again")
-    data = dataclasses.replace(config.data, text_column="text", label_column="label")
-    plain = dataclasses.replace(config, data=data)
-    assert of(path, plain) == of(config.data.train[0], config)
-
-
 @each_kind
 def test_seeds_learn_from_all_and_are_scored_on_the_test_data(make: Make, tmp_path: Path) -> None:
     config = make(tmp_path)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from clearhead.data.reading.phrasebook import phrasebook
-from clearhead.errors import TrainingError
 from scripts import load_script
 
 pytestmark = pytest.mark.slow
@@ -59,30 +58,6 @@ def test_the_demo_fails_where_a_known_sentence_is_wrong(
 ) -> None:
     assert exit_code(monkeypatch, {phrasebook(pair).reference[-1].source}) == 1
     assert capsys.readouterr().out.count("(WRONG)") == 1
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "message"),
-    [
-        (KeyboardInterrupt(), 130, "interrupted; `make demo` starts again"),
-        (TrainingError("the folder is taken", todo="wait"), 6, "the folder is taken"),
-    ],
-)
-def test_errors_of_the_demo_are_printed_without_a_traceback(
-    error: BaseException,
-    code: int,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture,
-) -> None:
-    demo = load_script("examples/demo.py")
-
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(demo.api, "train", fail)
-    assert demo.command() == code
-    assert message in capsys.readouterr().err
 
 
 def test_an_interrupted_demo_prints_a_message(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.server
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,32 +164,6 @@ def test_wrong_content_is_rejected_and_leaves_no_file(
     assert "2 of 3 files are missing" in err
     assert f"bad/{name}" in err
     assert "What to do" in err
-
-
-def test_without_a_network_the_message_names_the_url_and_the_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    url = f"http://127.0.0.1:{port}/train.txt"
-    announce(monkeypatch, ("trec/train.txt", url, TEXT))
-    assert fetch_data.main([str(tmp_path / "new")]) == 1
-    out, err = capsys.readouterr()
-    assert url in out
-    assert "refused" in out
-    assert str(tmp_path / "new") in err
-    assert files_in(tmp_path) == []
-
-
-def test_a_folder_must_be_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    monkeypatch.delenv("CLEARHEAD_DATA", raising=False)
-    with pytest.raises(SystemExit) as exit_:
-        fetch_data.main([])
-    assert exit_.value.code == 2
-    assert "CLEARHEAD_DATA" in capsys.readouterr().err
 
 
 def test_the_table_names_each_file_once_over_https() -> None:

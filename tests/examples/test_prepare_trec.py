@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -67,24 +66,6 @@ def test_questions_have_their_fine_labels_where_they_are_requested(folder: Path)
     assert [text for _, text in found["train"]] == [text for _, text in coarse["train"]]
 
 
-@pytest.mark.parametrize("value", [None, ""])
-def test_without_the_variable_the_error_names_it_and_the_script(
-    value: str | None,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture,
-) -> None:
-    monkeypatch.delenv("CLEARHEAD_DATA")
-    if value is not None:
-        monkeypatch.setenv("CLEARHEAD_DATA", value)
-    assert prepare_trec.main(["-o", str(folder / "out")]) != 0
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "CLEARHEAD_DATA" in err
-    assert "examples/fetch_data.py" in err
-    assert not (folder / "out").exists()
-
-
 @pytest.mark.parametrize("missing", ["train", "test"])
 def test_nothing_is_written_where_a_file_is_missing(
     missing: str, folder: Path, capsys: pytest.CaptureFixture
@@ -97,22 +78,3 @@ def test_nothing_is_written_where_a_file_is_missing(
     assert str(path) in err
     assert "examples/fetch_data.py" in err
     assert not (folder / "out").exists()
-
-
-def test_a_file_that_cannot_be_finished_is_not_left_half(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = prepared(folder)
-    (folder / "trec/train.txt").write_bytes(TRAIN * 2)
-
-    def fails(*names: object) -> None:
-        raise OSError("the disk is full")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "replace", fails)
-        with pytest.raises(OSError, match="the disk is full"):
-            prepare_trec.main(["-o", str(folder / "out/of/this")])
-    left = {path.name for path in (folder / "out/of/this").iterdir()}
-    assert left == {"train.tsv", "test.tsv"}
-    kept = [example.input for example in read_labelled_texts(str(folder / "out/of/this/train.tsv"))]
-    assert kept == [text for _, text in before["train"]]

@@ -18,6 +18,18 @@ from clearhead.decoding.texts import warn_of_hypotheses
 from clearhead.errors import DataError, Remark
 from clearhead.settings import RunConfig, SearchConfig
 
+CHILD = [
+    sys.executable,
+    "-c",
+    "import sys; sys.path.insert(0, sys.argv.pop(1));"
+    "from fake_translator import Backwards; from clearhead import cli;"
+    "from clearhead.api import loading;"
+    "loading.load_translator = lambda *_, **__: Backwards();"
+    "sys.argv = ['clearhead', 'translate', 'm', *sys.argv[1:]]; cli.main()",
+    str(Path(__file__).parent),
+]
+"""A process of its own that translates with the fake, for what only a real output does."""
+
 
 class Words:
     """A tokenizer that only has pieces."""

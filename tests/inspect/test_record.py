@@ -29,7 +29,6 @@ from clearhead.inspect.recording import (
     record_classification,
     record_translation,
 )
-from clearhead.inspect.view import second_view
 from clearhead.model.attention import (
     Attend,
     MultiHeadAttention,
@@ -316,16 +315,6 @@ def test_the_model_is_left_as_it_was(norm: Literal["pre", "post"]) -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
     again = record_translation(model.eval(), SOURCE, TARGET)
     np.testing.assert_array_equal(found.logits, again.logits)
-
-
-def test_a_view_has_the_model_s_weights_and_not_its_modules() -> None:
-    model = random_model(small_config(share_embeddings="all"))
-    view = second_view(model)
-    ours, theirs = dict(model.named_parameters()), dict(view.named_parameters())
-    assert ours.keys() == theirs.keys()
-    assert all(ours[name] is theirs[name] for name in ours)
-    assert all(a is b for a, b in zip(model.buffers(), view.buffers(), strict=True))
-    assert not {id(module) for module in model.modules()} & {id(m) for m in view.modules()}
 
 
 def test_a_record_does_not_change_with_the_model() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import ConfigError
-from clearhead.inspect.heads import KINDS, Head, chosen_heads
+from clearhead.inspect.heads import Head, chosen_heads
 from clearhead.inspect.replay import (
     Change,
     ClassificationReplay,
@@ -240,17 +240,6 @@ def test_the_gradient_by_heads_is_that_of_their_factors() -> None:
     for number in range(len(replay.heads)):
         slope = (score(number, 1 + step) - score(number, 1 - step)) / (2 * step)
         assert found[number] == pytest.approx(slope, abs=1e-6)
-
-
-def test_every_head_is_of_one_kind() -> None:
-    heads = heads_of(random_model(small_config()))
-    for key, kind in KINDS.items():
-        found = [head for head in heads if kind.has(str(head))]
-        assert len(found) == 4
-        assert {head.attention for head in found} == {
-            f"{kind.stack}.{n}.{kind.last}" for n in (1, 2)
-        }
-        assert [other for other in KINDS if any(KINDS[other].has(str(x)) for x in found)] == [key]
 
 
 def test_names_of_heads_stand_for_all_heads_below_them() -> None:

@@ -27,7 +27,7 @@ from clearhead.settings import (
     read_config,
 )
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
-from clearhead.settings.declare import as_toml, settings_of
+from clearhead.settings.declare import LENIENT, as_toml, settings_of
 from clearhead.tokenizer import learn_tokenizer
 from clearhead.training.step import make_optimizer
 from small_runs import feature_run, prepared, small_run, text_run
@@ -48,7 +48,7 @@ BY_ITSELF = {
 ONLY_WITH = {
     each.path: each.only_with
     for each in settings_of(RunConfig)
-    if each.only_with[1] and not each.declaration.tolerated
+    if each.only_with[1] and not each.path.startswith(LENIENT)
 }
 """Settings that are rejected unless another one has one of some choices."""
 
@@ -168,16 +168,6 @@ def test_settings_without_effect_are_rejected_and_others_accepted(
         "model.ngram_vectors",
     }
     read_config(path, assignments(rest, OTHER))
-
-
-def test_the_error_names_the_runs_that_a_setting_is_for(tmp_path: Path) -> None:
-    path = run_file(tmp_path, "translation", "text")
-    error = refusal(path, ["data.smallest_class=1"])
-    assert error.what == "data.smallest_class = 1 has no effect on translation"
-    assert error.why == (
-        "data.smallest_class is for classification of texts and classification of sequences"
-    )
-    assert error.todo == "remove it"
 
 
 def test_ngram_vectors_need_ngrams(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.errors import ConfigError
@@ -23,7 +23,6 @@ from clearhead.settings import (
     ClassifierConfig,
     DataConfig,
     DropoutConfig,
-    EvaluationConfig,
     FineTuningConfig,
     Learned,
     ModelConfig,
@@ -31,9 +30,7 @@ from clearhead.settings import (
     OptimizerConfig,
     RunConfig,
     ScheduleConfig,
-    SearchConfig,
     Sinusoidal,
-    TokenizerConfig,
     TrainingConfig,
     config_from,
     read_config,
@@ -41,6 +38,7 @@ from clearhead.settings import (
 )
 from clearhead.settings.data import absolute_path, path_from
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 LIMIT: dict[str, Any] = {"max_steps": 10}
 
 
@@ -80,22 +78,14 @@ def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_wrong_values_in_python_name_the_setting() -> None:
     cases: list[tuple[Any, str, Any]] = [
         (ClassifierConfig, "classifier.hidden", "than"),
-        (DataConfig, "data.train", 3),
         (DropoutConfig, "model.dropout.hidden", 1.5),
-        (EvaluationConfig, "evaluation.measure", 3),
         (FineTuningConfig, "training.fine_tuning.frozen_layers", "2"),
         (Learned, "model.positions.max_length", "9"),
-        (ModelConfig, "model.dropout", "0.1"),
-        (ModelConfig, "model.d_model", "512"),
         (ModelConfig, "model.d_modl", 3),
         (ModelConfig, "model.n_heads", 7),
         (OptimizerConfig, "training.optimizer.kind", "adm"),
-        (RunConfig, "seed", "x"),
         (RunConfig, "model", 3),
         (ScheduleConfig, "training.schedule.peak", None),
-        (SearchConfig, "search.beam_size", 0),
-        (Sinusoidal, "model.positions.length", 3),
-        (TokenizerConfig, "tokenizer.kind", "bp"),
         (TrainingConfig, "training.max_steps", True),
     ]
     for kind, path, value in cases:
@@ -197,10 +187,8 @@ def test_the_kinds_of_positions_have_their_own_keys() -> None:
         ("seed", True),
         ("seed", None),
         ("folder", 3),
-        ("data", 3),
         ("data", []),
         ("data.train", 3),
-        ("data.drop_duplicates", 1),
         ("data.drop_duplicates", "yes"),
         ("model.d_model", 64.5),
         ("model.dropout", True),
@@ -208,10 +196,7 @@ def test_the_kinds_of_positions_have_their_own_keys() -> None:
         ("model.dropout.hidden", "0.1"),
         ("model.positions", "learned"),
         ("model.attention_bias", 0),
-        ("model.norm", "before"),
         ("model.activation", "ReLU"),
-        ("training.max_steps", "many"),
-        ("training.precision", "fp16"),
         ("training.schedule", "cosine"),
         ("training.schedule.peak", "1e-3"),
         ("search.method", "greedy"),
@@ -249,16 +234,13 @@ def test_an_error_in_positions_names_the_kinds() -> None:
     [
         ("seed", -1),
         ("seed", 2**63),
-        *((f"data.{name}", 0) for name in ("max_length", "max_length_ratio")),
-        ("tokenizer.max_vocabulary", -1),
+        ("data.max_length_ratio", 0),
         ("tokenizer.max_vocabulary", 0),
         ("tokenizer.sampling", 1.0),
         ("tokenizer.sampling", -0.1),
-        *((f"model.{n}", 0) for n in ("encoder_layers", "decoder_layers", "d_model", "d_ff")),
-        ("model.n_heads", 0),
+        ("model.encoder_layers", 0),
         ("model.n_heads", 7),
         ("model.d_k", -1),
-        ("model.d_v", -1),
         ("model.norm_epsilon", 0.0),
         ("model.input_convolution", -1),
         ("model.input_convolution", [3, 0]),
@@ -269,31 +251,17 @@ def test_an_error_in_positions_names_the_kinds() -> None:
         ("model.dropout", 1.0),
         ("model.dropout.residual", -0.1),
         ("model.dropout.residual", math.nan),
-        *((f"training.{n}", 0) for n in ("batch_tokens", "accumulate", "validate_every")),
-        ("training.average_last", 0),
-        ("training.label_smoothing", 1.0),
-        ("training.word_dropout", -0.5),
-        *((f"training.{n}", -1) for n in ("clip_norm", "r_drop", "max_minutes", "patience")),
-        *((f"training.{n}", -1) for n in ("max_epochs", "checkpoint_minutes", "threads")),
+        ("training.batch_tokens", 0),
+        ("training.r_drop", -1),
+        ("training.threads", -1),
         ("training.max_steps", 0),
-        *((f"training.optimizer.{n}", 1.0) for n in ("beta1", "beta2", "momentum")),
-        ("training.optimizer.epsilon", 0.0),
-        ("training.optimizer.weight_decay", -1.0),
-        ("training.schedule.peak", 0.0),
+        ("training.optimizer.beta1", 1.0),
         ("training.schedule.peak", math.nan),
-        ("training.schedule.warmup", -1),
-        ("search.beam_size", 0),
-        ("search.n_best", 0),
         ("search.n_best", 6),
-        *((f"search.{n}", -1) for n in ("length_penalty", "min_length", "max_length", "seed")),
-        *((f"search.{n}", -1) for n in ("max_length_ratio", "max_length_offset", "top_k")),
-        ("search.no_repeat_ngram", -1),
-        ("search.temperature", 0.0),
-        ("search.top_p", 0.0),
+        ("search.min_length", -1),
         ("search.top_p", 1.5),
         ("search.length_penalty", 11.0),
         ("search.max_length_ratio", 1e308),
-        ("evaluation.max_sentences", -1),
     ],
 )
 def test_a_value_out_of_range_is_rejected_with_its_path(dotted: str, value: Any) -> None:
@@ -364,22 +332,11 @@ def test_a_wrong_choice_gets_a_suggestion_and_the_list(dotted: str, wrong: str, 
     assert right in error.what
 
 
-def test_a_choice_like_no_other_gets_the_list() -> None:
-    error = refusal(nested("training.schedule.kind", "zzz"))
-    assert "cosine" in error.what
-    assert error.todo is None
-
-
 def test_a_word_for_the_model_section_gets_the_size_suggested() -> None:
     error = refusal({"model": "tiny"})
     assert error.setting == "model"
     assert error.todo == 'did you mean model.size = "tiny"?'
     assert "tiny, small, base, big" in str(refusal({"model": "zzz"}))
-
-
-def test_a_word_for_the_positions_gets_the_kind_suggested() -> None:
-    error = refusal(nested("model.positions", "learnt"))
-    assert error.todo == 'did you mean model.positions.kind = "learned"?'
 
 
 @pytest.mark.parametrize(
@@ -399,8 +356,7 @@ def test_a_word_for_a_section_with_kinds_gets_the_kind_suggested(
     ("dotted", "value", "example"),
     [
         ("data.train", "train.en,train.de", 'data.train = ["train.en", "train.de"]'),
-        ("classifier.pooling", 3, 'classifier.pooling = ["mean"]'),
-        ("model.character_ngrams", 3, "model.character_ngrams = [3"),
+        ("model.character_ngrams", 3, "model.character_ngrams = [3]"),
     ],
 )
 def test_a_single_value_for_a_list_gets_a_list_as_an_example(
@@ -420,7 +376,6 @@ def test_where_a_number_is_allowed_beside_a_table_or_list_the_error_names_both(
     error = refusal(nested(dotted, "abc"))
     assert "number" in error.what
     assert form in error.what
-    assert f"{dotted} = " in str(error.todo)
 
 
 @pytest.mark.parametrize(
@@ -500,12 +455,6 @@ def test_a_single_dropout_rate_is_that_of_four_places(rate: float) -> None:
     choices: dict[str, Any] = {"dropout": rate}
     assert ModelConfig(**choices).dropout == dropout
     assert dropout.layer_output == 0.0
-
-
-def test_shorthands_do_not_change_the_given_tree() -> None:
-    tree = {"model": {"size": "tiny", "dropout": 0.2}}
-    config_from(tree)
-    assert tree == {"model": {"size": "tiny", "dropout": 0.2}}
 
 
 # The file, overrides, environment
@@ -711,32 +660,6 @@ def test_an_error_in_an_override_names_it_and_not_the_file(
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["[training]\nmax_epochs = 3\nmax_epochs = 4\n", "seed = 1\nseed = 2", "[model]\n[model]\n"],
-)
-def test_what_is_set_twice_is_to_be_removed(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ConfigError, match="not valid TOML") as caught:
-        read_config(written(tmp_path, text))
-    assert "remove one" in str(caught.value.todo)
-
-
-@pytest.mark.parametrize(
-    ("dotted", "value", "is_meant"),
-    [
-        ("training.max_epochs", "3", True),
-        ("training.schedule.peak", "1e-3", True),
-        ("data.drop_duplicates", "true", True),
-        ("training.max_epochs", "many", False),
-    ],
-)
-def test_a_number_in_quotation_marks_is_shown_without_them(
-    dotted: str, value: str, is_meant: bool
-) -> None:
-    todo = refusal(nested(dotted, value)).todo
-    assert todo == (f"write it without quotation marks: {dotted} = {value}" if is_meant else None)
-
-
-@pytest.mark.parametrize(
     ("named", "found"),
     [
         ("../runs/x", "{tmp}/runs/x"),
@@ -797,17 +720,6 @@ def test_a_missing_unreadable_or_invalid_file_is_rejected(tmp_path: Path) -> Non
     assert "line 1" in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["[" * 5_000 + "]" * 5_000, "1" * 5_000])
-def test_toml_beyond_the_limits_of_python_is_an_error_of_the_file(
-    tmp_path: Path, value: str
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_config(written(tmp_path, f"seed = {value}\n"))
-    assert caught.value.where == str(tmp_path / "my-run.toml")
-    with pytest.raises(ConfigError):
-        read_config(written(tmp_path, RUN), [f"seed={value}"])
-
-
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_a_name_without_toml_gives_a_suggestion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_folder: bool
@@ -821,121 +733,13 @@ def test_a_name_without_toml_gives_a_suggestion(
     assert "cl.toml" in str(caught.value.todo)
 
 
-def test_an_error_of_a_file_names_the_file(tmp_path: Path) -> None:
-    path = written(tmp_path, "[model]\nnorms = 3")
-    with pytest.raises(ConfigError) as caught:
-        read_config(path)
-    assert str(caught.value).startswith(f"{path}: model.norms: ")
-    assert caught.value.exit_code == 2
-
-
 # There and back
 
-rates = st.floats(0, 1, exclude_max=True)
-positive = st.floats(1e-9, 1e9)
-counts = st.integers(0, 10**9)
-above_zero = st.integers(1, 10**9)
-searched = st.integers(1, 1000)
-names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-files = st.lists(names, max_size=2).map(tuple)
 
-
-@st.composite
-def trainings(draw: st.DrawFn) -> TrainingConfig:
-    schedule = draw(
-        st.builds(
-            ScheduleConfig,
-            kind=st.sampled_from(["paper", "inverse_sqrt", "cosine", "linear", "constant"]),
-            peak=positive,
-            warmup=counts,
-        )
-    )
-    optimizer = draw(
-        st.builds(
-            OptimizerConfig,
-            kind=st.sampled_from(["adam", "sgd"]),
-            beta1=rates,
-            beta2=rates,
-            epsilon=positive,
-            momentum=rates,
-            weight_decay=st.floats(0, 10),
-        )
-    )
-    falls = schedule.kind in ("cosine", "linear")
-    return TrainingConfig(
-        batch_tokens=draw(above_zero),
-        label_smoothing=draw(rates),
-        clip_norm=draw(st.floats(0, 10)),
-        max_steps=draw(above_zero if falls else counts),
-        max_minutes=draw(positive),
-        precision=draw(st.sampled_from(["float32", "bf16"])),
-        tensorboard=draw(st.booleans()),
-        optimizer=optimizer,
-        schedule=schedule,
-    )
-
-
-models = st.builds(
-    ModelConfig,
-    encoder_layers=st.integers(1, 9),
-    d_model=st.integers(1, 999),
-    n_heads=st.integers(1, 9),
-    d_k=st.integers(1, 99),
-    d_v=st.integers(1, 99),
-    norm=st.sampled_from(["pre", "post"]),
-    norm_epsilon=positive,
-    attention_bias=st.booleans(),
-    positions=st.one_of(
-        st.just(Sinusoidal()),
-        st.just(NoPositions()),
-        st.builds(Learned, max_length=st.integers(257, 10**6)),
-    ),
-    share_embeddings=st.sampled_from(["none", "target", "all"]),
-    dropout=st.builds(
-        DropoutConfig,
-        embeddings=rates,
-        attention=rates,
-        hidden=rates,
-        residual=rates,
-        layer_output=rates,
-    ),
-)
-searches = st.builds(
-    SearchConfig,
-    method=st.just("sampling"),
-    beam_size=searched,
-    n_best=searched,
-    length_penalty=st.floats(0, 9),
-    temperature=st.floats(0, 1000, exclude_min=True),
-    top_k=searched,
-    top_p=st.floats(0, 1, exclude_min=True),
-)
-runs = st.builds(
-    RunConfig,
-    folder=names,
-    seed=st.integers(0, 2**63 - 1),
-    data=st.builds(DataConfig, train=files, validation=files, drop_duplicates=st.booleans()),
-    tokenizer=st.builds(
-        TokenizerConfig,
-        kind=st.sampled_from(["bpe", "unigram"]),
-        max_vocabulary=above_zero,
-        sampling=rates,
-    ),
-    model=models,
-    training=trainings(),
-    search=searches,
-    evaluation=st.builds(
-        EvaluationConfig,
-        tokenize=st.sampled_from(["13a", "none", "intl", "char", "zh"]),
-        lowercase=st.sampled_from(["auto", True, False]),
-        max_sentences=counts,
-    ),
-)
-
-
-@settings(max_examples=60)
-@given(runs)
-def test_plain_values_round_trip(config: RunConfig) -> None:
+@pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.toml")), ids=lambda path: path.stem)
+def test_plain_values_round_trip(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARHEAD_DATA", "/data")
+    config = read_config(file, ["seed=9223372036854775807", "training.schedule.peak=0.1"])
     tree = dataclasses.asdict(config)
     assert config_from(tree) == config
     assert config_from(json.loads(json.dumps(tree))) == config

@@ -12,7 +12,7 @@ import pytest
 from clearhead.settings import SIZES, RunConfig, config_from
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
 from clearhead.settings.declare import settings_of, value_at
-from clearhead.settings.reference import reference
+from docs.settings_reference import reference
 
 ROOT = Path(__file__).parents[2]
 

@@ -63,6 +63,7 @@ def main(words: Sequence[str] | None = None) -> None:
     with filtered_output(), failures_reported():
         words = sys.argv[1:] if words is None else words
         args, unknown = command_line(words).parse_known_args(words)
+        args.words = words
         if "texts" in args:  # argparse knows them only where the folder is, before options
             args.texts += [word for word in unknown if not word.startswith("-")]
             unknown = [word for word in unknown if word.startswith("-")]

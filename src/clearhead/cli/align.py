@@ -11,11 +11,9 @@ command tries all of them once, and keeps the best in the model folder. The best
 has the lowest alignment error rate (AER)
 
   - against given alignments of the pairs: --gold FILE, in Pharaoh format
-  - or against the links of a model of the other direction: --reverse FOLDER
   - or else against exact removal: the source word without which the probability
-    of the target word falls most
-
-The last two use validation pairs of the run, or else the given pairs.
+    of the target word falls most. This uses validation pairs of the run, or else
+    the given pairs.
 
   clearhead align runs/en-de --source test.en --target test.de > test.align
   clearhead align runs/en-de --source dev.en --target dev.de --gold dev.align
@@ -56,11 +54,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--gold",
         metavar="FILE",
         help="correct alignments of the pairs, to choose the measure by",
-    )
-    parser.add_argument(
-        "--reverse",
-        metavar="FOLDER",
-        help="model of the other direction, to choose the measure by",
     )
     parser.add_argument(
         "--measure",
@@ -119,11 +112,8 @@ def _check_options(args: Namespace) -> None:
         options = {"--shift": args.shift, "--rule": args.rule}
         reject_unused(options, "a measure that is not named", "leave it out, or add --measure")
     if args.measure is not None:
-        options = {"--gold": args.gold, "--reverse": args.reverse, "--sentences": args.sentences}
+        options = {"--gold": args.gold, "--sentences": args.sentences}
         reject_unused(options, "a measure that is named", "leave it out, or leave out --measure")
-    if args.gold is not None:
-        options = {"--reverse": args.reverse}
-        reject_unused(options, "a choice by given alignments")
 
 
 def _given_pairs(args: Namespace) -> list[tuple[str, str]]:
@@ -140,23 +130,17 @@ def _given_pairs(args: Namespace) -> list[tuple[str, str]]:
 
 def _aligner(args: Namespace, translator: Translator, pairs: Sequence[tuple[str, str]]) -> Aligner:
     """The way to align that is named, or kept in the model folder, or found now."""
-    from clearhead.api.loading import load_translator
     from clearhead.inspect.alignment import Aligner, best_aligner, check_measure, kept_aligner
     from clearhead.inspect.findings import ALIGNMENT, write_finding
 
     if args.measure is not None:
         check_measure(translator.model, args.measure)
         return Aligner(args.measure, args.shift or 0, args.rule or "both", "named", 0.0, 0)
-    again = args.gold or args.reverse or args.sentences
+    again = args.gold or args.sentences
     if not again and (kept := kept_aligner(translator.folder, translator.model)) is not None:
         return kept
-    reverse = None
-    if args.reverse is not None:
-        choices = {"device": args.device, "threads": args.threads}
-        reverse = load_translator(args.reverse, engine="torch", **choices)
-    aligner, errors = best_aligner(
-        translator, pairs, _gold(args, len(pairs)), reverse, args.sentences or 100, counting
-    )
+    gold = _gold(args, len(pairs))
+    aligner, errors = best_aligner(translator, pairs, gold, args.sentences or 100, counting)
     if translator.folder.is_checkpoint:
         print_message("this is a checkpoint, which another may replace: the choice is not kept")
     else:
@@ -179,7 +163,6 @@ def _aligner(args: Namespace, translator: Translator, pairs: Sequence[tuple[str,
 
 REFERENCES = {
     "gold": "against the given alignments",
-    "reverse": "against the model of the other direction",
     "removal": "against exact removal",
 }
 

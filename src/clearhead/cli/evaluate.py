@@ -21,7 +21,7 @@ with the lowest chrF first, or the most probable wrong labels.
   clearhead evaluate runs/old runs/new --source test.en --reference test.de --json
   clearhead evaluate runs/my-model runs/my-model/training/checkpoints/average.safetensors \
     --source test.en --reference test.de
-  clearhead evaluate runs/trec --data test.tsv --figures pictures --output errors.csv
+  clearhead evaluate runs/trec --data test.tsv --output errors.csv
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import (
@@ -54,6 +54,7 @@ from clearhead.cli.streams import (
     blocks,
     in_blocks,
     reject_inputs,
+    required,
     sentence_lines,
     text_in_line,
     translating,
@@ -62,7 +63,6 @@ from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import numpy as np
-    from matplotlib.figure import Figure
 
     from clearhead.data.reading.labelled import Labelled
     from clearhead.evaluation.class_scores import ClassifierScores
@@ -91,13 +91,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         *("-o", "--output"),
         metavar="FILE",
         help="predictions, worst errors first: a .csv, .tsv or .jsonl file",
-    )
-    add_option(
-        parser,
-        "--figures",
-        fits="classifiers",
-        metavar="FOLDER",
-        help="classifiers: folder for pictures of the confusion matrices",
     )
     for kind, fits in (("text", "classifiers of texts"), ("label", "classifiers")):
         add_option(
@@ -152,13 +145,11 @@ def run(args: Namespace) -> None:
         reject_unfit(args, model.config, f"leave it out; use {files}")
     report = (_of_translators if is_translation else _of_classifiers)(args, models)
     try:
-        text = json.dumps(report.to_dict(), indent=2) if args.as_json else report.to_text()
+        text = json.dumps(report.to_dict(), indent=2) if args.as_json else str(report)
         print(text, flush=True)
-    finally:  # the files are also written if the standard output is closed
+    finally:  # the file is also written if the standard output is closed
         if args.output is not None:
             report.write_predictions(args.output)
-        if args.figures is not None:
-            _draw(report.systems, Path(args.figures))
 
 
 def _check_output(args: Namespace) -> None:
@@ -179,7 +170,7 @@ def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
     from clearhead.data.judging.text_style import target_style
     from clearhead.evaluation.evaluate import TranslatorSystem, evaluate_translators
 
-    files = _required(args.source, "--source"), _required(args.reference, "--reference")
+    files = required(args.source, "--source"), required(args.reference, "--reference")
     sources = list(sentence_lines(files[0], "sources"))
     references = list(sentence_lines(files[1], "references"))
 
@@ -208,13 +199,7 @@ def _of_classifiers(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
     from clearhead.evaluation.evaluate import ClassifierSystem, evaluate_classifiers
 
     labels = {name: Labels.of(model) for name, model in models.items()}
-    data = _required(args.data, "--data")
-    if args.figures is not None and any(m.config.classifier.multi_label for m in models.values()):
-        raise ConfigError(
-            "there is no confusion matrix if examples may have several labels",
-            where="--figures",
-            todo="leave it out",
-        )
+    data = required(args.data, "--data")
 
     def linear_baseline(name: str) -> LinearBaseline | None:
         try:
@@ -235,13 +220,6 @@ def _of_classifiers(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
     columns = {"text_column": args.text_column, "label_column": args.label_column}
     columns = {key: column for key, column in columns.items() if column}
     return evaluate_classifiers(systems, data, columns)
-
-
-def _required(file: str | None, name: str) -> str:
-    """The file of a required option."""
-    if file is None:
-        raise DataError(f"{name} is missing", todo=f"name a file: {name} FILE")
-    return file
 
 
 def _probabilities(args: Namespace, name: str, examples: Sequence[Labelled]) -> np.ndarray:
@@ -265,25 +243,3 @@ def _probabilities(args: Namespace, name: str, examples: Sequence[Labelled]) -> 
             batch_size=args.batch_size,
             progress=counter.show,
         )
-
-
-def _draw(systems: Mapping[str, Any], folder: Path) -> None:
-    """Draw the confusion matrix of each classifier into a file named after it."""
-    import numpy as np
-
-    from clearhead.inspect.drawing import write_figures
-    from clearhead.inspect.pictures import confusion_figure
-
-    pictures: dict[str, Callable[[], Figure]] = {}
-    for name, system in systems.items():
-        # A folder given as `.` has its own name.
-        title = plain = f"confusion-{os.path.basename(os.path.abspath(name))}"
-        number = 1
-        while title in pictures:
-            number += 1
-            title = f"{plain}-{number}"
-        labels = [row.name for row in system.scores.per_class]
-        counts = np.array(system.scores.confusion)
-        pictures[title] = partial(confusion_figure, counts, labels)
-    for path in write_figures(pictures.items(), folder, ("png", "svg")):
-        print_message(str(path))

@@ -88,14 +88,12 @@ def _expected_of_system(error: OSError) -> DataError | None:
             why=reason(error),
             todo=what_helps(error, ""),
         )
-    if error.errno == errno.ENOENT and "temporary directory" in str(error.strerror):
+    if error.errno == errno.ENOENT and error.filename is None:  # of os.getcwd, or of tempfile
         return DataError(
-            "no temporary file can be written",
+            "the current folder or the folder of temporary files cannot be used",
             why=error.strerror,
-            todo="free some space on the disk, or name another folder in the variable TMPDIR",
+            todo="change to another folder, or name one for temporary files in TMPDIR",
         )
-    if error.errno == errno.ENOENT and error.filename is None:  # of os.getcwd
-        return DataError("the current folder no longer exists", todo="change to another: cd FOLDER")
     if isinstance(error.filename, str | os.PathLike) and error.errno in REFUSED:
         return DataError(
             "the file or folder cannot be read or written",

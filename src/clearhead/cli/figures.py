@@ -1,6 +1,6 @@
 """Draw what happens inside a model.
 
-For an input it draws the five most useful pictures; --only draws others, by name.
+For an input it draws the most useful pictures; --only draws others, by name.
 A translator translates the input first, unless you give a translation. Without an
 input it draws what is known of the run and of the model. The command prints the
 paths of the pictures on the standard output, and the translation or the labels on
@@ -13,7 +13,6 @@ Pictures of an input:
   head-effects      what each head did for each output word or label
   encoder-heads     the attention of every head of every layer; also decoder-heads
                     and cross-heads (translators)
-  encoder-layers    the output of every layer; also decoder-layers
   encoder.2         inside layer 2, step by step; also decoder.2
   encoder.2.self    the attention of layer 2, mean over its heads; also
                     decoder.2.self and decoder.2.cross
@@ -46,12 +45,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import print_message, warnings_printed
-from clearhead.cli.inspect import add_inputs, check_inputs, chosen_inputs, needs_input
+from clearhead.cli.inspect import add_inputs, check_inputs, chosen_inputs, named_after, needs_input
 from clearhead.cli.options import add_shared, reject_unused
 from clearhead.errors import DataError
 
 if TYPE_CHECKING:
-    from clearhead.folder.model_folder import ModelFolder
     from clearhead.inspect.drawing import Draw
 
 
@@ -87,10 +85,11 @@ def run(args: Namespace) -> None:
     from clearhead.folder.model_folder import open_folder
     from clearhead.inspect import pictures
     from clearhead.inspect.drawing import check_formats, write_figures
+    from clearhead.inspect.heads import listed
 
-    formats = _parts(args.formats)
+    formats = listed(args.formats)
     check_formats(formats)
-    names = None if args.only is None else _parts(args.only)
+    names = None if args.only is None else listed(args.only)
     given = bool(args.texts) or args.input_file is not None
     of_an_input = given if names is None else any(map(pictures.needs_input, names))
     if of_an_input and not given:
@@ -111,17 +110,13 @@ def run(args: Namespace) -> None:
             found |= of_input
         if names is None:
             names = [name for name in found if "." not in name]
-        output = args.output or _default_folder(folder)
+        output = args.output or named_after(args.folder, "figures")
         drawn = pictures.chosen(names, found, missing)
         refuse_links(folder.path, output, DataError)
         paths = write_figures(drawn, output, formats)
     print("\n".join(map(str, paths)))
     noun = "file" if len(paths) == 1 else "files"
     print_message(f"wrote {len(paths)} {noun} to {output}")
-
-
-def _parts(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")]
 
 
 def _check_no_input(args: Namespace, names: Sequence[str] | None) -> None:
@@ -178,9 +173,3 @@ def _print_labels(classifier: Any, content: Any) -> None:
         (predictions,) = classifier.classify([content])
     labels = ", ".join(f"{one.label} ({one.probability:.4f})" for one in predictions)
     print_message(f"label: {labels or 'none, all probabilities are below 0.5'}")
-
-
-def _default_folder(model: ModelFolder) -> Path:
-    """The folder for the pictures of a model or a checkpoint, named after it."""
-    checkpoint = f"-{model.weights_path.stem}" if model.is_checkpoint else ""
-    return Path(f"{model.path.resolve().name}{checkpoint}-figures")

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.cli.failures import print_message, warnings_printed
-from clearhead.cli.options import add_shared, option, reject_unused
+from clearhead.cli.options import add_shared, reject_unused
 from clearhead.cli.streams import Counter, reject_standard_input, sentence_lines
 from clearhead.cli.texts import texts_to_classify
 from clearhead.errors import ConfigError, DataError
@@ -128,7 +128,7 @@ def run(args: Namespace) -> None:
                 "the models read different inputs", where=name, todo="make one report for each"
             )
     inputs, names = chosen_inputs(args, first)
-    output = args.output or _default_file(args.folder)
+    output = args.output or named_after(args.folder, "report.html")
     count = len(models) * len(inputs)
     with warnings_printed(), Counter(sys.stderr, count, "inputs") as counter:
         path = write_report(
@@ -138,28 +138,11 @@ def run(args: Namespace) -> None:
             targets=None if args.target is None else [args.target],
             names=names,
             ablate_by=args.ablate_by,
-            command=_command(args),
+            command=shlex.join(["clearhead", *args.words]),
             progress=counter.show,
         )
     print(path)
     print_message(f"{path.stat().st_size / 1e6:.1f} MB; open it in a browser")
-
-
-def _command(args: Namespace) -> str:
-    """The command that writes this report again."""
-    words = ["clearhead", "inspect", str(args.folder), *args.texts]
-    for folder in args.others:
-        words += ["--with", str(folder)]
-    if args.input_file is not None:
-        words += ["--input", args.input_file]
-    for name in ("text_column", "target", "ablate"):
-        if value := getattr(args, name):
-            words += [option(name), str(value)]
-    if args.ablate_by != "zero":
-        words += ["--ablate-by", args.ablate_by]
-    if args.lines is not None:
-        words += ["--lines", f"{args.lines[0]}-{args.lines[-1]}"]
-    return shlex.join(words)
 
 
 def needs_input(why: str) -> ConfigError:
@@ -243,10 +226,11 @@ def _chosen(items: Iterable[Any], lines: range, file: str, noun: str) -> list[An
     return found
 
 
-def _default_file(folder: Path) -> Path:
-    """The file of a report, named after the model or checkpoint."""
+def named_after(folder: Path, ending: str) -> Path:
+    """A name in the current folder, after a model or a checkpoint: `my-model-report.html`."""
     from clearhead.folder.model_folder import folder_of
 
+    folder = Path(os.path.expanduser(folder))
     model = folder_of(folder)
     checkpoint = "" if model == folder else f"-{folder.stem}"
-    return Path(f"{model.resolve().name}{checkpoint}-report.html")
+    return Path(f"{model.resolve().name}{checkpoint}-{ending}")

@@ -177,8 +177,8 @@ def add_search(parser: ArgumentParser) -> None:
             group,
             option(each.path),
             fits="translators",
-            type=each.annotation,
-            metavar="N" if each.annotation is int else "X",
+            type=each.kind,
+            metavar="N" if each.kind is int else "X",
             help=f"with --sample: {meaning}" if only_sampling else meaning,
         )
 

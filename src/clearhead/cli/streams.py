@@ -47,6 +47,13 @@ ReportDone = Callable[[int], None]
 Compute = Callable[[Sequence[Item], int, ReportDone], Sequence[Result]]
 
 
+def required(file: str | None, name: str) -> str:
+    """The file of an option; a `DataError` if the option was not given."""
+    if file is None:
+        raise DataError(f"{name} is missing", todo=f"name a file: {name} FILE")
+    return file
+
+
 def reject_standard_input(path: str) -> None:
     """Raise a `DataError` if sequences of features would be read from the standard input."""
     if path == STANDARD:

@@ -28,8 +28,7 @@ from argparse import ArgumentParser, Namespace
 
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
-from clearhead.cli.streams import counting
-from clearhead.errors import DataError
+from clearhead.cli.streams import counting, required
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -68,7 +67,7 @@ def run(args: Namespace) -> None:
     """Study the model, print the tables and keep the result."""
     from clearhead.api.loading import load
     from clearhead.api.translator import Translator
-    from clearhead.inspect.findings import STUDY, write_finding, write_means
+    from clearhead.inspect.findings import STUDY, write_finding
     from clearhead.inspect.study import examples_of, pairs_of, study_model, table
 
     with warnings_printed():
@@ -87,8 +86,8 @@ def run(args: Namespace) -> None:
     if model.folder.is_checkpoint:
         print_message("this is a checkpoint, which another may replace: the study is not kept")
     else:
-        write_means(model.folder, means)
-        print_message(f"wrote {write_finding(model.folder, STUDY, study)}")
+        kept = {**study, "means": {name: mean.tolist() for name, mean in means.items()}}
+        print_message(f"wrote {write_finding(model.folder, STUDY, kept)}")
     print(json.dumps(study, indent=2) if args.as_json else "\n".join(table(study)), flush=True)
 
 
@@ -96,7 +95,4 @@ def _both(args: Namespace) -> list[str] | None:
     """The files of the sample, if any are named."""
     if not (args.source or args.reference):
         return None
-    if not (args.source and args.reference):
-        missing = "--reference" if args.source else "--source"
-        raise DataError(f"{missing} is missing", todo=f"name a file: {missing} FILE")
-    return [args.source, args.reference]
+    return [required(args.source, "--source"), required(args.reference, "--reference")]

@@ -82,13 +82,10 @@ def run(args: Namespace) -> None:
         use = USES[config.task, config.input].format(shlex.quote(config.folder))
         print_message(f"use the model: {use}")
     else:
-        words = ["clearhead", "train", str(args.config)]
-        words += [word for setting in args.settings for word in ("--set", setting)]
         # Until training begins, the old run is still there, so that --restart is still needed.
-        if args.restart and not start.seen:
-            words.append("--restart")
+        words = [word for word in args.words if word != "--restart" or not start.seen]
         same = "" if started() == 1 else " (with torchrun, as before)"
-        print_message(f"to resume: {shlex.join(words)}{same}")
+        print_message(f"to resume: {shlex.join(['clearhead', *words])}{same}")
         raise SystemExit(INTERRUPTED)
 
 

@@ -2,11 +2,9 @@
 
 A calibrated classifier is correct in 80 % of the cases to which it gives the probability 0.8.
 
-All arrays are (N, labels): the logits or probabilities of N examples, and their correct labels
+All arrays are (N, labels): the logits or probabilities of N > 0 examples, and their correct labels
 `truth`, bool. If an example has one label, the labels share a softmax; if it may have several, or
-none (`multi_label`), each label has its own sigmoid. Functions that take `truth` raise a DataError
-if the shapes differ, there is no example, an example that should have one label does not, or
-values are not probabilities (finite logits); and a TypeError if `truth` is not of bools.
+none (`multi_label`), each label has its own sigmoid.
 """
 
 from __future__ import annotations
@@ -59,8 +57,7 @@ def fit_temperature(
     normal distribution around 1. Without it, a few examples that are all classified correctly make
     the classifier certain of everything.
     """
-    logits, truth = _finite(logits), np.asarray(truth)
-    check_truth(logits, truth, multi_label)
+    logits = _finite(logits)
     if not multi_label:
         # The softmax stays the same, and the sum below keeps more digits.
         logits = logits - logits.max(axis=1, keepdims=True)
@@ -93,7 +90,6 @@ def expected_calibration_error(
     labels, each label of each example is one decision, yes or no, whose confidence is the
     probability of the decision.
     """
-    probabilities, truth = checked(probabilities, truth, multi_label)
     if multi_label:
         confidence = np.maximum(probabilities, 1 - probabilities).ravel()
         correct = (decisions(probabilities, multi_label) == truth).ravel()
@@ -113,7 +109,6 @@ def negative_log_likelihood(
     If an example may have several labels, it is the sum over all labels. A probability of 0
     counts as the smallest normal number, so that the result is finite.
     """
-    probabilities, truth = checked(probabilities, truth, multi_label)
     if multi_label:
         likelihoods = np.where(truth, probabilities, 1 - probabilities)
     else:
@@ -128,40 +123,6 @@ def decisions(probabilities: np.ndarray, multi_label: bool = False) -> np.ndarra
         return probabilities >= THRESHOLD
     likeliest = probabilities.argmax(axis=1)
     return likeliest[:, None] == np.arange(probabilities.shape[1])
-
-
-def checked(
-    probabilities: np.ndarray, truth: np.ndarray, multi_label: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities and truth as checked arrays, float64 and bool."""
-    probabilities, truth = np.asarray(probabilities, dtype=np.float64), np.asarray(truth)
-    check_truth(probabilities, truth, multi_label)
-    # Written so that NaN is rejected; the tolerances allow for rounding in float32.
-    if not ((probabilities >= -1e-6) & (probabilities <= 1 + 1e-6)).all():
-        raise DataError("a probability is NaN or not between 0 and 1")
-    if not multi_label and (abs(probabilities.sum(axis=1) - 1) > 1e-3).any():
-        raise DataError("the probabilities of an example do not add up to 1")
-    return probabilities.clip(0, 1), truth
-
-
-def check_truth(values: np.ndarray, truth: np.ndarray, multi_label: bool) -> None:
-    """Check that the correct labels fit the output of a classifier."""
-    if truth.dtype != np.bool_:
-        raise TypeError(f"truth is of {truth.dtype}: use bools, True for each correct label")
-    if values.ndim != 2 or values.shape != truth.shape:
-        raise DataError(
-            f"the values have shape {values.shape}, and the truth has {truth.shape}",
-            why="both must be (examples, labels)",
-        )
-    if not values.size:
-        raise DataError("there is nothing to score")
-    counts = truth.sum(axis=1)
-    if not multi_label and (counts != 1).any():
-        number = int((counts != 1).argmax())
-        raise DataError(
-            f"example {number + 1} has {counts[number]} correct labels, but must have one",
-            todo="set classifier.multi_label if an example may have several labels, or none",
-        )
 
 
 def _finite(logits: np.ndarray) -> np.ndarray:

@@ -197,10 +197,20 @@ def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
 def score_classes(
     probabilities: np.ndarray, truth: np.ndarray, names: Sequence[str], multi_label: bool = False
 ) -> ClassScores:
-    """All scores of a classifier's output; `names` are those of the labels."""
-    probabilities, truth = calibration.checked(probabilities, truth, multi_label)
-    if len(names) != truth.shape[1]:
-        raise DataError(f"there are {truth.shape[1]} labels and {len(names)} names")
+    """All scores of a classifier's output; `names` are those of the labels.
+
+    Raises:
+        DataError: there is no example, or one that should have one label has another number.
+    """
+    if not truth.size:
+        raise DataError("there is nothing to score")
+    counts = truth.sum(axis=1)
+    if not multi_label and (counts != 1).any():
+        number = int((counts != 1).argmax())
+        raise DataError(
+            f"example {number + 1} has {counts[number]} correct labels, but must have one",
+            todo="set classifier.multi_label if an example may have several labels, or none",
+        )
     predicted = calibration.decisions(probabilities, multi_label)
     rows, counts = _kinds(truth, predicted)
     accuracy, macro, micro = _rates(truth[rows], predicted[rows], counts[None])[0].tolist()
@@ -276,7 +286,6 @@ def correct_answers(
     probabilities: np.ndarray, truth: np.ndarray, multi_label: bool = False
 ) -> np.ndarray:
     """Which examples are classified correctly, bool (N,): all their labels and no others."""
-    probabilities, truth = calibration.checked(probabilities, truth, multi_label)
     return (calibration.decisions(probabilities, multi_label) == truth).all(axis=1)
 
 

@@ -93,15 +93,12 @@ class Report(Generic[System]):
         rows = [example.row() for example in next(iter(self.predictions.values()))]
         write_table(Path(path).expanduser(), rows)
 
-    def __str__(self) -> str:
-        return self.to_text()
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         systems = {name: system.to_dict() for name, system in self.systems.items()}
         return {**self.settings, "systems": systems}
 
-    def to_text(self) -> str:
+    def __str__(self) -> str:
         """The report as text: short tables for each model."""
         baseline = next(iter(self.systems))
         lines = [self.title]
@@ -133,20 +130,10 @@ def evaluate_translators(
 ) -> Report[TranslatorScores]:
     """Score translators; each but the first is compared with the first by paired bootstrap.
 
-    Args:
-        systems: by name; the baseline first.
-        files: the names of the sources and of the references: their files.
-        sources: (N,) sentences to translate.
-        references: (N,) correct translations.
-        tokenize: sacreBLEU's tokenizer for BLEU; None takes the one in the configurations.
-        lowercase: ignore case; None takes the choice in the configurations.
-
-    Raises:
-        ConfigError: a choice was left to the configurations, and they differ.
-        DataError: the numbers of sources and references differ, or there is nothing to score.
-
-    Warns:
-        UserWarning: the references have another style than the text that a translator learned.
+    `files` are the names of the sources and references (N,). Of `tokenize` and `lowercase`, None
+    takes what the configurations have; a ConfigError if they differ. A DataError if there are other
+    numbers of sources than of references, or none. A warning if the references have another style
+    than the text that a translator learned.
     """
     source, reference = files
     if len(sources) != len(references):
@@ -155,6 +142,8 @@ def evaluate_translators(
             where=f"{source}, {reference}",
             why=f"{len(sources):,} sources and {len(references):,} references",
         )
+    if not sources:
+        raise DataError("there is nothing to score")
     if tokenize is None:
         tokenizers = {name: each.config.evaluation.tokenize for name, each in systems.items()}
         tokenize = common_setting(tokenizers, "evaluation.tokenize", "name one with --tokenize")
@@ -252,13 +241,8 @@ def evaluate_classifiers(
     """Score classifiers on a file or folder of labelled examples; see `score_classifiers`.
 
     `columns` are `text_column` and `label_column`, names or positions, where those in the
-    configurations do not count.
-
-    Raises:
-        ConfigError: an example may have several labels for one classifier but not for another, or
-            a column is named where columns have no names.
-        DataError: the data cannot be read, contain a label that a classifier does not know, or
-            give one classifier other labels than another.
+    configurations do not count. An error if the data cannot be read, or if the classifiers cannot
+    be compared on them.
     """
     # Imported here because it loads torch, which a translator may not need.
     from clearhead.data.reading.parts import read_examples

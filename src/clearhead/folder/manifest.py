@@ -35,7 +35,7 @@ from clearhead.folder.files import (
 )
 
 MANIFEST = "manifest.json"
-"""The manifest of a model folder, and of what `clearhead study` has found."""
+"""The manifest of a model folder."""
 
 NAME = re.compile(r"(?!\.)[\w.-]+")
 """The name of a file or folder in a manifest."""

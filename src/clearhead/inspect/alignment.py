@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Annotated, Literal, NamedTuple, cast, get_args
 
 import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
 
-from clearhead.errors import ConfigError, DataError, ModelFolderError, nearest, reason, warn
+from clearhead.errors import ConfigError, DataError, ModelFolderError, nearest, warn
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, read_finding
 from clearhead.inspect.measures import MEASURES
@@ -47,10 +48,10 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Aligner:
-    """How a model aligns, and by what it was chosen: `gold`, `reverse`, `removal`, or `named`."""
+    """How a model aligns, and by what it was chosen: `gold`, `removal`, or `named`."""
 
     measure: str  # a measure, an attention such as `decoder.3.cross`, or one head
-    shift: int  # 0: the row that predicts a word; 1: the row that reads it
+    shift: Annotated[int, Field(ge=0, le=1)]  # 0: the row that predicts a word; 1: reads it
     rule: Rule
     criterion: str
     score: float  # error rate by the criterion; by `removal` that of the rule `target`
@@ -93,32 +94,26 @@ def kept_aligner(folder: ModelFolder, model: EncoderDecoder) -> Aligner | None:
     if tree is None:
         return None
     try:
-        check_measure(model, str(tree["measure"]))
-        if (shift := tree["shift"]) not in SHIFTS:
-            raise ValueError(f"the shift is {shift!r}")
-        if (rule := tree["rule"]) not in get_args(Rule):
-            raise ValueError(f"the rule is {rule!r}")
-        sentences, score = int(tree["sentences"]), float(tree["score"])
-        criterion = str(tree["criterion"])
-        return Aligner(str(tree["measure"]), shift, rule, criterion, score, sentences)
-    except (KeyError, TypeError, ValueError, ConfigError) as error:
+        found = TypeAdapter(Aligner).validate_python(tree)
+        check_measure(model, found.measure)
+    except (ValidationError, ConfigError):
         what = "the choice of how to align is damaged"
         todo = f"remove {ALIGNMENT} in its folder {FOLDER}"
-        raise ModelFolderError(what, where=folder.path, why=reason(error), todo=todo) from None
+        raise ModelFolderError(what, where=folder.path, todo=todo) from None
+    return found
 
 
 def best_aligner(
     translator: TranslatorLike,
     pairs: Sequence[tuple[str, str]],
     gold: Sequence[Links] | None = None,
-    reverse: TranslatorLike | None = None,
     sentences: int = 100,
     counting: Counting = uncounted,
 ) -> tuple[Aligner, Mapping[tuple[str, int, Rule], float]]:
     """Choose how a model aligns, and give the error rate of each candidate.
 
-    The `gold` links of the pairs decide, or the links of a translator of the `reverse` direction,
-    or those of exact removal. The last two use validation pairs of the run if they can be read.
+    The `gold` links of the pairs decide, or else those of exact removal on validation pairs of the
+    run if these can be read.
     """
     found = list(enumerate(pairs))
     if gold is None and translator.config.data.validation:
@@ -135,10 +130,6 @@ def best_aligner(
     ]
     if gold is not None:
         wanted, criterion = [gold[i] for i, _ in filled], "gold"
-    elif reverse is not None:
-        turned = by_removal(pair_of(reverse, target, source) for _, (source, target) in filled)
-        wanted = [frozenset((target, source) for source, target in each) for each in turned]
-        criterion = "reverse"
     else:
         wanted, criterion = by_removal(sample), "removal"
     with counting(len(sample), "pairs, to choose the measure") as show:

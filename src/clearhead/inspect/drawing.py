@@ -109,14 +109,8 @@ class Panel:
     across: Names  # written unless the panel below has the same
     cells: tuple[float, float]  # width and height in inches
     hidden: Array | None = None  # True: masked
-    written: Array | None = None  # numbers in the cells, in place of the values
     marked: Collection[tuple[int, int]] = ()  # cells (row, column) with a frame
     limit: float | None = None  # of the colours, on both sides of 0, in place of the scale
-
-    @property
-    def numbers(self) -> Array:
-        """The numbers written in the cells."""
-        return self.values if self.written is None else self.written
 
     @property
     def size(self) -> tuple[float, float]:
@@ -140,7 +134,9 @@ def heatmaps(
     """Panels in rows of so many columns, with one colour bar; numbers in cells that are large."""
     rasterized = sum(panel.values.size for panel in panels) > RASTER_CELLS
     count = len(panels)
-    with fixed_settings():
+    sides = [side for panel in panels for side in (panel.down, panel.across)]
+    names = [label_text(name) for side in sides for name in side.names]
+    with fixed_settings((title, note, *names)):
         figure = blank()
         for i, panel in enumerate(panels):
             axes = figure.add_axes((0, 0, *panel.size))
@@ -164,16 +160,15 @@ def _draw(axes: Axes, panel: Panel, scale: Scale, rasterized: bool) -> None:
     axes.invert_yaxis()
     axes.set(xticks=[], yticks=[])
     if panel.title:
-        families = font_families([panel.title])
-        axes.set_title(panel.title, fontsize=SIDE_SIZE, pad=4, loc="left", fontfamily=families)
-    form = value_format(panel.numbers)
+        axes.set_title(panel.title, fontsize=SIDE_SIZE, pad=4, loc="left")
+    form = value_format(panel.values)
     if size := value_size(panel, form):
         light = mesh.to_rgba(values)[..., :3] @ LUMINANCE > 0.5
         for row, column in np.argwhere(~np.ma.getmaskarray(values)):
             axes.text(
                 column + 0.5,
                 row + 0.5,
-                format(panel.numbers[row, column], form),
+                format(panel.values[row, column], form),
                 size=size,
                 color=INK if light[row, column] else "#ffffff",
                 ha="center",
@@ -193,9 +188,7 @@ def _draw(axes: Axes, panel: Panel, scale: Scale, rasterized: bool) -> None:
 
 
 def value_format(numbers: Array) -> str:
-    """No decimals for whole numbers; otherwise two, or more for small and fewer for large ones."""
-    if np.issubdtype(numbers.dtype, np.integer):
-        return "d"
+    """Two decimals, or more for small numbers and fewer for large ones."""
     largest = float(np.abs(numbers).max())
     # z: no minus sign for what is rounded to zero.
     if 0 < largest < 0.095:
@@ -205,7 +198,7 @@ def value_format(numbers: Array) -> str:
 
 def value_size(panel: Panel, form: str) -> float:
     """The size in points of the numbers in the cells of a panel, or 0 if they do not fit."""
-    numbers, (width, height) = panel.numbers, panel.cells
+    numbers, (width, height) = panel.values, panel.cells
     longest = max(len(format(x, form)) for x in (numbers.min(), numbers.max()))
     size = min(VALUE_SIZE, (width * POINTS - 3) / (0.62 * longest), height * POINTS / 1.5)
     return size if size >= SMALLEST_VALUE else 0.0
@@ -226,9 +219,8 @@ def _name(axis: Axis, side: Names, pitch: float) -> None:
     axis.set_ticks([i + 0.5 for i in chosen], labels=names)
     widest = max(map(_text_width, names)) * size / POINTS
     rotation = 90 if across and widest > 0.85 * pitch * step else 0
-    families = font_families(names)
     for text in axis.get_ticklabels():
-        text.set(fontsize=size, rotation=rotation, fontfamily=families)
+        text.set(fontsize=size, rotation=rotation)
     axis.set_tick_params(length=0 if step == 1 else 2, pad=3)
 
 
@@ -260,9 +252,10 @@ JOINERS = "\u200c\u200d"
 
 
 @contextmanager
-def fixed_settings() -> Iterator[None]:
-    """Use matplotlib's defaults and our colours, whatever this program has set."""
+def fixed_settings(texts: Iterable[str] = ()) -> Iterator[None]:
+    """Use matplotlib's defaults, our colours, and fonts for these texts."""
     own: dict[str, Any] = {
+        "font.family": [FAMILY, *fallbacks("".join(texts))],
         # Text stays text in an SVG file, and the same figure gives the same bytes.
         **{"svg.fonttype": "none", "svg.hashsalt": "clearhead", "pdf.fonttype": 42},
         **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), INK),
@@ -313,7 +306,6 @@ def finish(
         if text:
             artist = figure.text(0, 0, _wrapped(text, max(width, 2.0), size), fontsize=size)
             artist.set(ha="left", va="top", linespacing=1.25)
-            artist.set_fontfamily([FAMILY, *fallbacks(text)])
             box = artist.get_window_extent()
             width = max(width, box.width / figure.dpi)
             tops[artist], bottom = bottom, bottom + box.height / figure.dpi + 0.07
@@ -393,11 +385,6 @@ def label_text(name: str, longest: int = LONGEST_LABEL) -> str:
 def _text_width(text: str) -> float:
     """The approximate width of a text, in multiples of the font size."""
     return sum(1.0 if unicodedata.east_asian_width(mark) in "WF" else 0.62 for mark in text)
-
-
-def font_families(names: Iterable[str]) -> list[str]:
-    """The default font, then installed fonts for the characters that it lacks."""
-    return [FAMILY, *fallbacks("".join(map(label_text, names)))]
 
 
 def fallbacks(text: str) -> Sequence[str]:

@@ -15,7 +15,7 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.heads import checked
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import Array, Record, heat_table
-from clearhead.inspect.recording import ClassifierLike, TranslatorLike, is_translator
+from clearhead.inspect.recording import ClassifierLike, TranslatorLike, has_target
 from clearhead.inspect.replay import Effects, Means, effects
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.view import replacements
@@ -95,13 +95,8 @@ class Explanation:
             ("choice", choice, 1, self.log_probabilities.shape[1]),
         ):
             if not first <= number < count:
-                raise ConfigError(
-                    f"there is no {what} {number}",
-                    where="why_not",
-                    why=f"the {what}s are {first} to {count - 1}"
-                    if count > first
-                    else "there is no other output",
-                )
+                why = f"there are {count - first}, counted from {first}"
+                raise ConfigError(f"there is no {what} {number}", where="why_not", why=why)
         parts = {
             "heads": (self.heads, self.by_head),
             "source": (self.source, self.by_source),
@@ -152,22 +147,12 @@ def explain(
     """
     names = checked(measures, MEASURES, "a measure", "explain")
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "explain"):
-        if is_translator(model, "explain"):
+        if has_target(model, target, "explain"):
             translator = cast(TranslatorLike, model)
-            if target is None:
-                raise ConfigError(
-                    "the explanation of a translation needs the translation",
-                    where="explain",
-                    todo="give one, e.g. translator.translate([source])[0][0]",
-                )
-            subject = Subject.translation(translator, source, target)
+            subject = Subject.translation(translator, source, cast("str | Hypothesis", target))
             tokens = translator.target_tokenizer.pieces
         else:
             classifier = cast(ClassifierLike, model)
-            if target is not None:
-                raise ConfigError(
-                    "a classifier has no target", where="explain", todo="leave it out"
-                )
             subject = Subject.classification(classifier, source)
 
             def tokens(ids: Iterable[int]) -> list[str]:

@@ -50,7 +50,7 @@ from clearhead.inspect.subject import Subject
 from clearhead.inspect.words import Word
 
 OF_TRANSLATION = ("alignment", "word-effects", "head-effects", "cross-heads", "encoder-heads")
-OF_CLASSIFICATION = ("word-effects", "head-effects", "encoder-heads", "encoder-layers")
+OF_CLASSIFICATION = ("word-effects", "head-effects", "encoder-heads")
 """The pictures to draw of an input if none is named."""
 
 OF_RUN = ("learning-curves", "importance", "faithfulness", "training-strip")
@@ -118,13 +118,12 @@ def pictures_of_subject(
 
 
 def pictures_of_record(record: Record) -> dict[str, Draw]:
-    """All heads of each kind of attention, all layers, the steps of each layer, and each head."""
+    """All heads of each kind of attention, the steps of each layer, and each head."""
     stacks: Sequence[Stack] = ("encoder", "decoder") if record.decoder else ("encoder",)
     kinds: Sequence[Attention] = tuple(KINDS) if record.decoder else ("encoder",)
     found: dict[str, Draw] = {
         f"{kind}-heads": partial(heads_figure, record, kind) for kind in kinds
     }
-    found |= {f"{stack}-layers": partial(stack_figure, record, stack) for stack in stacks}
     for stack in stacks:
         for layer in range(len(_layers(record, stack))):
             found[f"{stack}.{layer + 1}"] = partial(layer_figure, record, layer, stack)
@@ -190,7 +189,7 @@ def chosen(
 
 
 def default_names(found: Mapping[str, Draw], is_translation: bool) -> list[str]:
-    """The most useful pictures of an input: five, or fewer if the model has no labels."""
+    """The most useful pictures of an input."""
     if is_translation:
         return [name for name in OF_TRANSLATION if name in found]
     last = [name for name in found if name.endswith(".self")][-1:]
@@ -297,29 +296,19 @@ def layer_figure(record: Record, layer: int = -1, stack: Stack = "encoder") -> F
         (f"{i}. {title}, ±{limit:.2g}", x)
         for i, ((title, x), limit) in enumerate(zip(steps, limits, strict=True), start=1)
     ]
+    unit, names = _sides(record, stack)[0]
+    height = min(0.2, max(0.11, 6 / len(names)))
+    panels = [
+        Panel(title, x, Names(unit, names), Names("", ()), (2.6 / x.shape[1], height), limit=limit)
+        for (title, x), limit in zip(parts, limits, strict=True)
+    ]
     return heatmaps(
         f"Inside layer {number + 1} of {len(layers)} of the {stack}, step by step",
-        _vectors(record, stack, parts, limits),
+        panels,
         Scale("share of the panel's limit", CHANGE, -1.0, 1.0),
         4 if len(parts) > 6 else 3,
         f"Rows are positions, columns are the {_count(steps[0][1].shape[1], 'dimension')} of their "
         "vectors or the hidden units. Each panel has its own scale, up to the number in its title.",
-    )
-
-
-def stack_figure(record: Record, stack: Stack = "encoder") -> Figure:
-    """The input of the encoder or decoder, and the output of each layer."""
-    layers = _layers(record, stack)
-    parts = [("input", layers[0].input)]
-    parts += [(f"output of layer {number}", x.output) for number, x in enumerate(layers, start=1)]
-    limit = _limit(np.stack([x for _, x in parts]))
-    return heatmaps(
-        f"Through the layers of the {stack}",
-        _vectors(record, stack, parts, [None] * len(parts)),
-        Scale("activation", CHANGE, -limit, limit),
-        min(4, int(np.ceil(np.sqrt(len(parts))))),
-        f"Rows are positions, columns are the {_count(layers[0].input.shape[1], 'dimension')} of "
-        "their vectors.",
     )
 
 
@@ -378,16 +367,6 @@ def word_effects_figure(
 
 
 HELPS = " Blue-green: it helps. Orange: it hinders."
-
-
-def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
-    """A confusion matrix of whole numbers (labels, labels): true labels down, predicted across."""
-    totals = confusion.sum(axis=1, keepdims=True)
-    down, across = Names("true label", names), Names("predicted label", names)
-    shares, cells = confusion / np.maximum(totals, 1), fitting_cells(confusion.shape)
-    panel = Panel("", shares, down, across, cells, written=confusion)
-    title = f"Confusion of labels, {_count(int(totals.sum()), 'example')}"
-    return heatmaps(title, [panel], Scale("share of the true label", AMOUNT, 0.0, 1.0))
 
 
 def _short(head: Head) -> str:
@@ -452,18 +431,6 @@ def _weight_scale(*values: Array) -> Scale:
 def _effect_scale(effects: Array) -> Scale:
     largest = float(np.abs(effects).max()) or 1.0
     return Scale("change of log-probability", CHANGE, -largest, largest)
-
-
-def _vectors(
-    record: Record, stack: Stack, parts: Sequence[tuple[str, Array]], limits: Sequence[float | None]
-) -> list[Panel]:
-    """Vectors of each position: positions down, dimensions across."""
-    unit, names = _sides(record, stack)[0]
-    height = min(0.2, max(0.11, 6 / len(names)))
-    return [
-        Panel(title, x, Names(unit, names), Names("", ()), (2.6 / x.shape[1], height), limit=limit)
-        for (title, x), limit in zip(parts, limits, strict=True)
-    ]
 
 
 def _limit(x: Array) -> float:

@@ -49,62 +49,35 @@ class TranslatorLike(Protocol):
     """The part of a translator that inspection uses."""
 
     @property
-    def config(self) -> RunConfig:
-        """The configuration of its training."""
-        ...
-
+    def config(self) -> RunConfig: ...
     @property
-    def folder(self) -> ModelFolder:
-        """The model folder."""
-        ...
-
+    def folder(self) -> ModelFolder: ...
     @property
-    def model(self) -> EncoderDecoder:
-        """The PyTorch model."""
-        ...
-
+    def model(self) -> EncoderDecoder: ...
     @property
-    def source_tokenizer(self) -> Tokenizer:
-        """The tokenizer of source texts."""
-        ...
-
+    def source_tokenizer(self) -> Tokenizer: ...
     @property
-    def target_tokenizer(self) -> Tokenizer:
-        """The tokenizer of target texts."""
-        ...
+    def target_tokenizer(self) -> Tokenizer: ...
 
 
 class ClassifierLike(Protocol):
-    """The part of a classifier that inspection uses."""
+    """The part of a classifier that inspection uses.
+
+    `labels` are in the order of the logits, and `temperature` divides the logits. `encode` gives
+    the input of the model, and the names of its positions.
+    """
 
     @property
-    def config(self) -> RunConfig:
-        """The configuration of its training."""
-        ...
-
+    def config(self) -> RunConfig: ...
     @property
-    def folder(self) -> ModelFolder:
-        """The model folder."""
-        ...
-
+    def folder(self) -> ModelFolder: ...
     @property
-    def model(self) -> EncoderClassifier:
-        """The PyTorch model."""
-        ...
-
+    def model(self) -> EncoderClassifier: ...
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels, in the order of the logits."""
-        ...
-
+    def labels(self) -> tuple[str, ...]: ...
     @property
-    def temperature(self) -> float:
-        """Divides the logits."""
-        ...
-
-    def encode(self, source: Any) -> tuple[Any, Sequence[str]]:
-        """The input of the model, and the names of its positions."""
-        ...
+    def temperature(self) -> float: ...
+    def encode(self, source: Any) -> tuple[Any, Sequence[str]]: ...
 
 
 def record(
@@ -134,10 +107,9 @@ def record(
     kept = frozenset(checked(keep, DETAILS, "a detail of a record", "record"))
     set_up_thread()
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "record"):
-        if is_translator(subject, "record"):
-            return _of_translator(cast(TranslatorLike, subject), source, target, kept)
-        if target is not None:
-            raise ConfigError("a classifier has no target", where="record", todo="leave it out")
+        if has_target(subject, target, "record"):
+            translation = cast("str | Hypothesis", target)
+            return _of_translator(cast(TranslatorLike, subject), source, translation, kept)
         classifier = cast(ClassifierLike, subject)
         row, names = classifier.encode(source)
         result = record_classification(classifier.model, row, kept)
@@ -155,19 +127,20 @@ def is_translator(subject: object, where: str) -> bool:
     return False
 
 
+def has_target(model: object, target: str | Hypothesis | None, where: str) -> bool:
+    """Whether the model is a translator, which needs a target; a classifier has none."""
+    translates = is_translator(model, where)
+    if translates and target is None:
+        todo = "give one, e.g. translator.translate([source])[0][0]"
+        raise ConfigError("a translator needs the translation too", where=where, todo=todo)
+    if not translates and target is not None:
+        raise ConfigError("a classifier has no target", where=where, todo="leave it out")
+    return translates
+
+
 def _of_translator(
-    translator: TranslatorLike,
-    source: str,
-    target: str | Hypothesis | None,
-    keep: frozenset[str],
+    translator: TranslatorLike, source: str, target: str | Hypothesis, keep: frozenset[str]
 ) -> Record:
-    if target is None:
-        raise ConfigError(
-            "the record of a translator needs a source and its translation",
-            where="record",
-            why="there is no target",
-            todo="give a translation, e.g. translator.translate([source])[0][0]",
-        )
     encode = translator.target_tokenizer.encode
     source_ids = translator.source_tokenizer.encode(source)
     target_ids = encode(target) if isinstance(target, str) else list(target.tokens)

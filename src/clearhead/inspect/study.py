@@ -45,18 +45,9 @@ def study_model(
     """Measure how much a model needs each head, what each does, and which measure to believe.
 
     The loss is that of the references or of the true labels of the sample; all else is about what
-    the model itself gives.
-
-    Args:
-        model: a translator or classifier; it does not change.
-        sample: as `pairs_of` or `examples_of` gives it (default: validation data of the run).
-        sentences: that are studied at most, the first ones.
-        scores: whether to translate the sample without each head too, which takes minutes.
-        ablate_by: what replaces the output of a head, `zero` or its `mean` over the sample.
-        counting: shows progress.
-
-    Returns:
-        The study as data for JSON, and the mean outputs of the heads; see `findings`.
+    the model itself gives. Of the sample (see `pairs_of`, `examples_of`) the first `sentences` are
+    studied. With `scores` it is also translated without each head. Returns the study as data for
+    JSON, and the mean outputs of the heads; see `findings`.
     """
     changes = None
     if is_translator(model, "study"):

@@ -33,15 +33,10 @@ from clearhead.tokenizer.normal_form import is_blank
 
 
 class Subject:
-    """A model with one input and its output.
+    """A model, which does not change, with one input and its output.
 
-    Args:
-        model: a translator or classifier; does not change.
-        source: ids of the source without start and end symbols, or the row of a classifier.
-        target: the target ids of a translator, without start and end symbols.
-        finished: whether the end symbol follows the target.
-        multi_label: whether the labels of a classifier are independent.
-        temperature: divides the logits of a classifier.
+    `source` are ids without start and end symbols, or the row of a classifier; `target` likewise.
+    The labels of a classifier may be independent (`multi_label`); `temperature` divides its logits.
     """
 
     def __init__(

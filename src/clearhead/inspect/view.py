@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.folder.model_folder import ModelFolder
-from clearhead.inspect.findings import read_means
+from clearhead.inspect.findings import STUDY, read_finding
 from clearhead.inspect.heads import Head
 from clearhead.model.attention import Mask, MultiHeadAttention, attention
 from clearhead.model.dropout import Dropout
@@ -100,14 +100,19 @@ def without_heads(model: _Model, heads: Iterable[Head], means: Means | None = No
 
 
 def replacements(ablate_by: str, model: nn.Module, folder: ModelFolder) -> Means | None:
-    """The means that `clearhead study` kept for `mean`, or None for `zero`."""
+    """The mean outputs of the heads that `clearhead study` kept for `mean`; None for `zero`."""
     if ablate_by not in ("zero", "mean"):
         raise ConfigError(
             f"ablate_by = {ablate_by!r} is no replacement for a head", todo="choose zero or mean"
         )
     if ablate_by == "zero":
         return None
-    means = read_means(folder)
+    study = read_finding(folder, STUDY) or {}
+    try:
+        kept: dict[str, Any] = study.get("means", {})
+        means = {name: torch.tensor(x, dtype=torch.float64) for name, x in kept.items()}
+    except (AttributeError, TypeError, ValueError):
+        means = {}
     if not all(
         name in means
         and means[name].shape == (found.n_heads, found.widths[2] // found.n_heads)
@@ -115,7 +120,7 @@ def replacements(ablate_by: str, model: nn.Module, folder: ModelFolder) -> Means
         for name, found in attentions_of(model).items()
     ):
         raise ModelFolderError(
-            "the mean outputs of the heads are not those of this model",
+            "the mean outputs of the heads of this model are not known",
             where=folder.path,
             todo=f"compute them: clearhead study {folder.path}",
         )

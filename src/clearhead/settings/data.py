@@ -5,10 +5,21 @@ import re
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from clearhead.settings.declare import STRICT, Runs, Section, WrongSettingError, require, setting
+from clearhead.settings.declare import (
+    STRICT,
+    Natural,
+    Positive,
+    Rate,
+    Runs,
+    Section,
+    Share,
+    WrongSettingError,
+    require,
+    setting,
+)
 
 
 def _path_as_text(value: Any) -> Any:
@@ -136,29 +147,25 @@ class DataConfig(Section):
         runs=Runs.TRANSLATION,
         init_if_changed=Runs.TRANSLATION,
     )
-    replay_share: float = setting(
+    replay_share: Share = setting(
         0.5,
         "share of the pairs of an epoch that are from `replay`",
         details="Each epoch has all training pairs and another sample of the earlier ones.",
-        gt=0,
-        lt=1,
         runs=Runs.TRANSLATION,
         only_with=("replay",),
     )
-    max_length: int = setting(
+    max_length: Positive = setting(
         256,
         "maximum tokens or frames of a training example",
         details="Longer labelled texts and sequences are cut to this length, in training and when "
         "the model is used. For pairs it is the limit of each side, and longer pairs are left out "
         "of training; texts to translate are cut to 1,024 tokens, or to the number of learned "
         "positions.",
-        ge=1,
         init=Runs.ALL,
     )
-    max_length_ratio: float = setting(
+    max_length_ratio: Annotated[float, Field(ge=1)] = setting(
         9.0,
         "maximum ratio of the lengths of the two sides of a pair; other pairs are left out",
-        ge=1,
         runs=Runs.TRANSLATION,
     )
     drop_duplicates: bool = setting(
@@ -186,17 +193,14 @@ class DataConfig(Section):
         runs=Runs.LABELLED,
         init_if_changed=Runs.LABELLED,
     )
-    validation_share: float = setting(
+    validation_share: Share = setting(
         0.1,
         "share of the training data that is held out if there are no validation files",
-        gt=0,
-        lt=1,
         runs=Runs.LABELLED,
     )
-    smallest_class: int = setting(
+    smallest_class: Positive = setting(
         2,
         "minimum number of training examples of a class; a class with fewer is an error",
-        ge=1,
         runs=Runs.LABELLED,
     )
     source_language: str = setting(
@@ -266,11 +270,10 @@ class TokenizerConfig(Section):
         'SentencePiece; `"pretrained"`: the tokens of an imported model, set by `start_from`.',
         init=Runs.TEXT,
     )
-    max_vocabulary: int = setting(
+    max_vocabulary: Natural = setting(
         8000,
         "maximum size of the vocabulary; with words, 0: all words",
         details="The size of each vocabulary if source and target have one each.",
-        ge=0,
         init=Runs.TEXT,
     )
     joint: bool = setting(
@@ -306,13 +309,11 @@ class TokenizerConfig(Section):
         runs=Runs.TEXTS,
         init_if_changed=Runs.TEXTS,
     )
-    sampling: float = setting(
+    sampling: Rate = setting(
         0.0,
         "strength of subword sampling in training, e.g. 0.1; 0: none",
         details='`"bpe"`: share of merges that are skipped (BPE-dropout, Provilkov et al. 2020); '
         '`"unigram"`: smoothing of the lattice (Kudo 2018). Not with `"words"`.',
-        ge=0,
-        lt=1,
         init=Runs.TEXT,
     )
     byte_fallback: bool = setting(

@@ -8,7 +8,6 @@ are generated from these declarations.
 import dataclasses
 import functools
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -25,7 +24,7 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from clearhead.errors import ConfigError, meant, nearest
 
@@ -34,6 +33,13 @@ STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
 
 BOUNDS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
 """The bounds of a number, by their names in pydantic."""
+
+Natural = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Amount = Annotated[float, Field(ge=0)]
+AboveZero = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class _Checked(type):
@@ -85,11 +91,9 @@ class Declaration:
     Attributes:
         meaning: one phrase.
         details: further sentences for the reference.
-        bounds: of the value, by pydantic's names: `ge`, `gt`, `le`, `lt`.
         runs: the kinds of runs in which it has an effect.
         only_with: the name of another setting of the section, and the choices of it with which
             this one has an effect; no choices: any value that is not empty.
-        tolerated: it may be set with other choices than those of `only_with`, without effect.
         also_default: values that a model size sets, which are never rejected.
         choices: by task, where the tasks allow different ones.
         also: what else the value may be, instead of the list or table of its type.
@@ -99,10 +103,8 @@ class Declaration:
 
     meaning: str
     details: str = ""
-    bounds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     runs: Runs = Runs.ALL
     only_with: tuple[str, ...] = ()
-    tolerated: bool = False
     also_default: tuple[Any, ...] = ()
     choices: Mapping[str, tuple[str, ...]] | None = None
     also: str = ""
@@ -112,9 +114,7 @@ class Declaration:
 
 def setting(default: Any, meaning: str, **declared: Any) -> Any:
     """A field of a section."""
-    bounds = {name: declared.pop(name) for name in BOUNDS if name in declared}
-    declaration = Declaration(meaning, bounds=bounds, **declared)
-    metadata = {"description": meaning, "declaration": declaration, **bounds}
+    metadata = {"description": meaning, "declaration": Declaration(meaning, **declared)}
     if callable(default):
         return dataclasses.field(default_factory=default, metadata=metadata)
     if isinstance(default, int | float):
@@ -148,7 +148,7 @@ class Setting:
 
     Attributes:
         path: dotted, from the section whose settings are listed.
-        annotation: its type.
+        annotation: its type, perhaps with bounds.
         default: of the field; None if it is a function, or a shorthand.
         declaration: what is declared about it.
         runs: the kinds of runs in which it, and the sections around it, have an effect.
@@ -161,17 +161,30 @@ class Setting:
     runs: Runs
 
     @property
+    def kind(self) -> Any:
+        """Its type without annotations, or that of the items of a list."""
+        return unwrapped(self.annotation)[0]
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds of a number, by their names in pydantic."""
+        given = get_args(self.annotation)[1:] if get_origin(self.annotation) is Annotated else ()
+        found = [bound for each in given for bound in getattr(each, "metadata", ())]
+        return {
+            name: getattr(each, name) for each in found for name in BOUNDS if hasattr(each, name)
+        }
+
+    @property
     def sections(self) -> tuple[Any, ...]:
         """The class of a section, or the classes that it may have; none for a single value."""
-        kind, _ = unwrapped(self.annotation)
+        kind = self.kind
         kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
         return tuple(k for k in kinds if isinstance(k, type) and dataclasses.is_dataclass(k))
 
     @property
     def choices(self) -> tuple[Any, ...]:
         """The values that a choice, or an item of a list of choices, allows."""
-        kind, _ = unwrapped(self.annotation)
-        return get_args(kind) if get_origin(kind) is Literal else ()
+        return get_args(self.kind) if get_origin(self.kind) is Literal else ()
 
     @property
     def only_with(self) -> tuple[str, tuple[str, ...]]:
@@ -241,6 +254,10 @@ def values_by_path(tree: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     return found
 
 
+LENIENT = "search."
+"""The section whose method each command may change, so that settings of both methods may be set."""
+
+
 def reject_without_effect(config: Any, overrides: Sequence[str] = ()) -> None:
     """Raise an error if a setting is not at its default although the run ignores it."""
     # Values that a model size sets are accepted. So are settings of the file that need a choice
@@ -260,7 +277,7 @@ def reject_without_effect(config: Any, overrides: Sequence[str] = ()) -> None:
     overridden = {override.partition("=")[0].strip() for override in overrides}
     for each in changed:
         other, choices = each.only_with
-        if not other or each.declaration.tolerated:
+        if not other or each.path.startswith(LENIENT):
             continue
         choice = value_at(config, other)
         has_effect = choice in choices if choices else choice
@@ -280,9 +297,7 @@ def _changed(config: Any) -> list[Setting]:
     defaults, changed = type(config)(), []
     for each in settings_of(type(config)):
         declared = each.declaration
-        if not each.sections and (
-            each.runs != Runs.ALL or (declared.only_with and not declared.tolerated)
-        ):
+        if not each.sections and (each.runs != Runs.ALL or declared.only_with):
             default = value_at(defaults, each.path)
             if value_at(config, each.path) not in (default, *declared.also_default):
                 changed.append(each)
@@ -304,13 +319,6 @@ TYPES = {
     "model_attributes_type": "a table of settings",
 }
 """What is expected, by the type of pydantic's error."""
-
-UNQUOTED = {
-    "int_type": r"-?[\d_]+",
-    "float_type": r"-?\d+(\.\d+)?(e-?\d+)?",
-    "bool_type": "true|false",
-}
-"""The form of a value that would be right without quotation marks, by the type of the error."""
 
 
 def section_error(error: ValidationError, checked: type) -> ConfigError:
@@ -339,13 +347,11 @@ def section_error(error: ValidationError, checked: type) -> ConfigError:
         expected = f"one of {', '.join(words)}"
         todo = meant(path, got, [c for c in setting.choices if isinstance(c, str)])
     elif passed := {name: bound for name, bound in context.items() if name in BOUNDS}:
-        expected = in_words((setting and setting.declaration.bounds) or passed)
+        expected = in_words((setting and setting.bounds) or passed)
     elif setting and kind in ("tuple_type", "dataclass_type", "model_attributes_type"):
         also = setting.declaration.also
         expected = f"a {also} or {expected}" if also else expected
         todo = _in_place_of(setting, got)
-    elif kind in UNQUOTED and isinstance(got, str) and re.fullmatch(UNQUOTED[kind], got):
-        todo = f"write it without quotation marks: {path} = {got}"
     problem = f"must be {expected}" if expected else f"is wrong ({first['msg']})"
     got = text if len(text := repr(got)) <= 100 else f"{text[:97]}..."
     what = f"{path or 'the configuration'} {problem}; got {got}"
@@ -364,20 +370,12 @@ def _section_of(kind: Any) -> tuple[str, ...]:
 def _in_place_of(setting: Setting, got: Any) -> str | None:
     """What to do about a single value where a list or a table is expected."""
     path = setting.path
-    if not setting.sections:
-        if unwrapped(setting.annotation)[0] is int:
-            return f"e.g. {path} = [3, 4, 5]"
-        items = got.split(",") if isinstance(got, str) else [*setting.choices[:1]] or ["NAME"]
-        value = json.dumps(items, ensure_ascii=False)
-        return f"write a list: {path} = {value} (option: --set '{path}={value}')"
     for name in ("size", "kind"):  # the settings that choose between tables
         if chooses := _known().get(f"{path}.{name}"):
-            choices = chooses.choices
-            return (
-                meant(chooses.path, got, choices)
-                or f"{chooses.path} is one of {', '.join(choices)}"
-            )
-    return f"e.g. {path} = 0.1" if setting.declaration.also else None
+            listed = f"{chooses.path} is one of {', '.join(chooses.choices)}"
+            return meant(chooses.path, got, chooses.choices) or listed
+    items = got.split(",") if isinstance(got, str) else [got]
+    return None if setting.sections else f"write a list: {path} = {as_toml(items)}"
 
 
 def _path(location: Iterable[int | str]) -> tuple[str, str]:

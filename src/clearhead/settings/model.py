@@ -9,7 +9,9 @@ from pydantic.dataclasses import dataclass
 from clearhead.errors import ConfigError, meant
 from clearhead.settings.declare import (
     STRICT,
+    AboveZero,
     Declaration,
+    Rate,
     Runs,
     Section,
     WrongSettingError,
@@ -19,6 +21,10 @@ from clearhead.settings.declare import (
 
 MOST_LAYERS, WIDEST, MOST_POSITIONS = 1000, 2**17, 1_000_000
 """Limits that no useful model reaches. Beyond them, even its shape takes long to compute."""
+
+Layers = Annotated[int, Field(ge=1, le=MOST_LAYERS)]
+Width = Annotated[int, Field(ge=1, le=WIDEST)]
+HeadWidth = Annotated[int, Field(ge=0, le=WIDEST)]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -40,13 +46,10 @@ class Learned(Section):
     """A trained vector for each position up to `max_length`."""
 
     kind: Literal["learned"] = setting("learned", "positional encoding")
-    max_length: int = setting(
+    max_length: Annotated[int, Field(ge=1, le=MOST_POSITIONS)] = setting(
         512,
         "number of learned positions",
-        ge=1,
-        le=MOST_POSITIONS,
-        only_with=("kind", "learned"),
-        tolerated=True,
+        details='Only with `model.positions.kind` = `"learned"`.',
     )
 
 
@@ -64,11 +67,11 @@ Positions = Annotated[Sinusoidal | Learned | NoPositions, Field(discriminator="k
 class DropoutConfig(Section):
     """A dropout rate for each place that has one."""
 
-    embeddings: float = setting(0.0, "rate on the sum of embeddings and positions", ge=0, lt=1)
-    attention: float = setting(0.0, "rate on the attention weights", ge=0, lt=1)
-    hidden: float = setting(0.0, "rate on the hidden units of the feed-forward network", ge=0, lt=1)
-    residual: float = setting(0.0, "rate on the output of each sub-layer", ge=0, lt=1)
-    layer_output: float = setting(0.0, "rate on the output of each layer", ge=0, lt=1)
+    embeddings: Rate = setting(0.0, "rate on the sum of embeddings and positions")
+    attention: Rate = setting(0.0, "rate on the attention weights")
+    hidden: Rate = setting(0.0, "rate on the hidden units of the feed-forward network")
+    residual: Rate = setting(0.0, "rate on the output of each sub-layer")
+    layer_output: Rate = setting(0.0, "rate on the output of each layer")
 
     @classmethod
     def everywhere(cls, rate: float) -> Self:
@@ -127,41 +130,25 @@ class ModelConfig(Section):
         )
     }
 
-    encoder_layers: int = setting(
-        6, "number of encoder layers", ge=1, le=MOST_LAYERS, init=Runs.LABELLED
-    )
-    decoder_layers: int = setting(
+    encoder_layers: Layers = setting(6, "number of encoder layers", init=Runs.LABELLED)
+    decoder_layers: Layers = setting(
         6,
         "number of decoder layers",
-        ge=1,
-        le=MOST_LAYERS,
         runs=Runs.TRANSLATION,
         also_default=tuple(size["decoder_layers"] for size in SIZES.values()),
     )
-    d_model: int = setting(
-        512, "width of the vectors between layers", ge=1, le=WIDEST, init=Runs.LABELLED
+    d_model: Width = setting(512, "width of the vectors between layers", init=Runs.LABELLED)
+    d_ff: Width = setting(
+        2048, "width of the hidden layer of the feed-forward networks", init=Runs.LABELLED
     )
-    d_ff: int = setting(
-        2048,
-        "width of the hidden layer of the feed-forward networks",
-        ge=1,
-        le=WIDEST,
-        init=Runs.LABELLED,
-    )
-    n_heads: int = setting(
+    n_heads: Width = setting(
         8,
         "number of attention heads per layer",
         details="Must divide `d_model`, unless `d_k` and `d_v` are set.",
-        ge=1,
-        le=WIDEST,
         init=Runs.LABELLED,
     )
-    d_k: int = setting(
-        0, "width of the queries and keys of a head; 0: `d_model` / `n_heads`", ge=0, le=WIDEST
-    )
-    d_v: int = setting(
-        0, "width of the values of a head; 0: `d_model` / `n_heads`", ge=0, le=WIDEST
-    )
+    d_k: HeadWidth = setting(0, "width of the queries and keys of a head; 0: `d_model` / `n_heads`")
+    d_v: HeadWidth = setting(0, "width of the values of a head; 0: `d_model` / `n_heads`")
     norm: Literal["pre", "post"] = setting(
         "pre",
         "position of layer normalisation",
@@ -182,7 +169,7 @@ class ModelConfig(Section):
         details='`"standard"`: divides by √(variance + ε); `"std_plus_epsilon"`: divides by '
         "standard deviation + ε.",
     )
-    norm_epsilon: float = setting(1e-5, "layer normalisation's ε", gt=0)
+    norm_epsilon: AboveZero = setting(1e-5, "layer normalisation's ε")
     activation: Literal["relu", "gelu", "gelu_tanh", "swish"] = setting(
         "relu",
         "activation function of the feed-forward networks",
@@ -223,11 +210,9 @@ class ModelConfig(Section):
         runs=Runs.TEXTS,
         init_if_changed=Runs.TEXTS,
     )
-    ngram_vectors: int = setting(
+    ngram_vectors: Annotated[int, Field(ge=1, le=100_000_000)] = setting(
         20_000,
         "number of vectors that all character n-grams share, by their hash",
-        ge=1,
-        le=100_000_000,
         runs=Runs.TEXTS,
         only_with=("character_ngrams",),
     )

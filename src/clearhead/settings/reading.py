@@ -93,16 +93,11 @@ def _read_toml(path: Path) -> dict[str, Any]:
         line = text.split("\n")[int(place[1]) - 1] if place else ""
         unquoted = re.fullmatch(r"\s*([\w.-]+)\s*=\s*([^\s\[{\"'#][^\"'#]*?)\s*(#.*)?", line)
         todo = "clearhead init NAME writes a file as an example"
-        if re.match("Cannot (overwrite|declare)", str(error)):
-            todo = "the same setting or section is there twice: remove one of the two"
-        elif unquoted:
+        if unquoted:
             todo = f'put a string into quotation marks: {unquoted[1]} = "{unquoted[2]}"'
         raise ConfigError("this is not valid TOML", where=path, why=str(error), todo=todo) from None
-    except (RecursionError, ValueError) as error:
-        nested = isinstance(error, RecursionError)
-        why = "values are nested too deeply" if nested else "a number has too many digits"
-        todo = "clearhead init NAME writes a file as an example"
-        raise ConfigError("this TOML cannot be read", where=path, why=why, todo=todo) from None
+    except (RecursionError, ValueError) as error:  # deep nesting, or a number of many digits
+        raise ConfigError("this TOML cannot be read", where=path, why=reason(error)) from None
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:

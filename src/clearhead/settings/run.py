@@ -4,11 +4,11 @@ import os
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from clearhead.settings.data import DataConfig, TokenizerConfig
-from clearhead.settings.declare import STRICT, Runs, Section, require, setting
+from clearhead.settings.declare import STRICT, Rate, Runs, Section, require, setting
 from clearhead.settings.model import Learned, ModelConfig
 from clearhead.settings.search import MEASURES, EvaluationConfig, SearchConfig
 from clearhead.settings.training import FineTuningConfig, TrainingConfig
@@ -44,9 +44,7 @@ class ClassifierConfig(Section):
         '`"tanh"` with `pooling = "first"` is the head of BERT (Devlin et al. 2019).',
         init_if_changed=Runs.LABELLED,
     )
-    dropout: float = setting(
-        0.1, "dropout rate before the output layer", ge=0, lt=1, init=Runs.LABELLED
-    )
+    dropout: Rate = setting(0.1, "dropout rate before the output layer", init=Runs.LABELLED)
     class_weights: Literal["none", "balanced"] = setting(
         "none",
         "weights of the classes in the loss",
@@ -98,12 +96,8 @@ class RunConfig(Section):
         "current folder.",
         init_if_changed=Runs.ALL,
     )
-    seed: int = setting(
-        1,
-        "seed of the initial weights, the data order and all other randomness",
-        ge=0,
-        lt=2**63,
-        init=Runs.ALL,
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = setting(
+        1, "seed of the initial weights, the data order and all other randomness", init=Runs.ALL
     )
     data: DataConfig = setting(DataConfig, "")
     tokenizer: TokenizerConfig = setting(TokenizerConfig, "", runs=Runs.TEXT)

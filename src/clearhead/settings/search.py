@@ -2,11 +2,12 @@
 
 from collections.abc import Collection
 from dataclasses import fields
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from clearhead.settings.declare import STRICT, Runs, Section, require, setting, settings_of
+from clearhead.settings.declare import STRICT, Natural, Runs, Section, require, setting, settings_of
 
 Method = Literal["beam", "sampling"]
 
@@ -17,6 +18,9 @@ WIDEST_BEAM, MOST_OUTPUTS, LONGEST_OUTPUT, LARGEST_RATIO = 1000, 10_000, 5000, 2
 
 `max_length` only lowers the maximum length, so it needs no such limit.
 """
+
+Limit = Annotated[int, Field(ge=0, le=MOST)]
+Length = Annotated[int, Field(ge=0, le=LONGEST_OUTPUT)]
 
 MOST_TOKENS = 100_000
 """Of all hypotheses of a sentence, beside those that `max_length_ratio` allows for its source."""
@@ -33,76 +37,54 @@ class SearchConfig(Section):
     method: Method = setting(
         "beam", "search method", details='`"sampling"` draws outputs at random.'
     )
-    beam_size: int = setting(
+    beam_size: Annotated[int, Field(ge=1, le=WIDEST_BEAM)] = setting(
         5,
         "number of hypotheses kept at each step; 1: greedy search",
-        ge=1,
-        le=WIDEST_BEAM,
         only_with=("method", "beam"),
-        tolerated=True,
         init=Runs.TRANSLATION,
     )
-    n_best: int = setting(1, "number of outputs per sentence", ge=1, le=MOST_OUTPUTS)
-    length_penalty: float = setting(
+    n_best: Annotated[int, Field(ge=1, le=MOST_OUTPUTS)] = setting(
+        1, "number of outputs per sentence"
+    )
+    length_penalty: Annotated[float, Field(ge=0, le=10)] = setting(
         0.6,
         "length penalty; 0: none, higher: longer outputs",
         details="The α of Wu et al. 2016, equation 14.",
-        ge=0,
-        le=10,
         init=Runs.TRANSLATION,
     )
-    min_length: int = setting(0, "minimum length of an output in tokens", ge=0, le=LONGEST_OUTPUT)
-    max_length: int = setting(
+    min_length: Length = setting(0, "minimum length of an output in tokens")
+    max_length: Limit = setting(
         0,
         "maximum length of an output in tokens; 0: no further limit",
         details="An output never has more than `max_length_ratio` · source length + "
         "`max_length_offset` tokens, or `min_length` and the end symbol where that is more. This "
         "number of tokens for an empty source, times `beam_size` (for sampling `n_best`), is at "
         "most 100,000.",
-        ge=0,
-        le=MOST,
     )
-    max_length_ratio: float = setting(
-        2.0, "maximum length of an output per token of the source", ge=0, le=LARGEST_RATIO
+    max_length_ratio: Annotated[float, Field(ge=0, le=LARGEST_RATIO)] = setting(
+        2.0, "maximum length of an output per token of the source"
     )
-    max_length_offset: int = setting(
-        20, "tokens added to the maximum length", ge=0, le=LONGEST_OUTPUT
-    )
-    no_repeat_ngram: int = setting(
+    max_length_offset: Length = setting(20, "tokens added to the maximum length")
+    no_repeat_ngram: Limit = setting(
         0,
         "length of token sequences that must not repeat; 0: all may",
         details="Paulus et al. 2018, section 2.5.",
-        ge=0,
-        le=MOST,
     )
-    temperature: float = setting(
+    temperature: Annotated[float, Field(gt=0, le=1000)] = setting(
         1.0,
         "divisor of the logits; below 1: more likely tokens, above 1: more varied ones",
-        gt=0,
-        le=1000,
         only_with=("method", "sampling"),
-        tolerated=True,
     )
-    top_k: int = setting(
-        0,
-        "number of most likely tokens to draw from; 0: all",
-        ge=0,
-        le=MOST,
-        only_with=("method", "sampling"),
-        tolerated=True,
+    top_k: Limit = setting(
+        0, "number of most likely tokens to draw from; 0: all", only_with=("method", "sampling")
     )
-    top_p: float = setting(
+    top_p: Annotated[float, Field(gt=0, le=1)] = setting(
         1.0,
         "draw from the most likely tokens with this total probability; 1: all",
         details="Holtzman et al. 2020, section 3.",
-        gt=0,
-        le=1,
         only_with=("method", "sampling"),
-        tolerated=True,
     )
-    seed: int = setting(
-        1, "seed of the random draws", ge=0, only_with=("method", "sampling"), tolerated=True
-    )
+    seed: Natural = setting(1, "seed of the random draws", only_with=("method", "sampling"))
 
     def __post_init__(self) -> None:
         require(
@@ -185,9 +167,8 @@ class EvaluationConfig(Section):
         choices=MEASURES,
         init=Runs.ALL,
     )
-    max_sentences: int = setting(
+    max_sentences: Natural = setting(
         0,
         "number of validation pairs that are translated and scored, from the first; 0: all",
-        ge=0,
         runs=Runs.TRANSLATION,
     )

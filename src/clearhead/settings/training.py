@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from clearhead.settings.declare import STRICT, Runs, Section, require, setting
+from clearhead.settings.declare import (
+    STRICT,
+    AboveZero,
+    Amount,
+    Natural,
+    Positive,
+    Rate,
+    Runs,
+    Section,
+    require,
+    setting,
+)
 
 MOST_THREADS = 1024
 """More threads than processors are of no use, and too many cannot be started."""
@@ -18,24 +30,16 @@ class OptimizerConfig(Section):
     """Adam (Kingma and Ba 2015; betas of Vaswani et al. 2017, section 5.3) or SGD with momentum."""
 
     kind: Literal["adam", "sgd"] = setting("adam", "optimizer")
-    beta1: float = setting(
-        0.9,
-        "decay of Adam's running mean of the gradients",
-        ge=0,
-        lt=1,
-        only_with=("kind", "adam"),
+    beta1: Rate = setting(
+        0.9, "decay of Adam's running mean of the gradients", only_with=("kind", "adam")
     )
-    beta2: float = setting(
-        0.98,
-        "decay of Adam's running mean of the squared gradients",
-        ge=0,
-        lt=1,
-        only_with=("kind", "adam"),
+    beta2: Rate = setting(
+        0.98, "decay of Adam's running mean of the squared gradients", only_with=("kind", "adam")
     )
-    epsilon: float = setting(1e-9, "Adam's ε", gt=0, only_with=("kind", "adam"))
-    momentum: float = setting(0.9, "momentum of SGD", ge=0, lt=1, only_with=("kind", "sgd"))
-    weight_decay: float = setting(
-        0.0, "weight decay; with Adam, decoupled from the gradient (AdamW)", ge=0
+    epsilon: AboveZero = setting(1e-9, "Adam's ε", only_with=("kind", "adam"))
+    momentum: Rate = setting(0.9, "momentum of SGD", only_with=("kind", "sgd"))
+    weight_decay: Amount = setting(
+        0.0, "weight decay; with Adam, decoupled from the gradient (AdamW)"
     )
 
 
@@ -53,14 +57,10 @@ class ScheduleConfig(Section):
         "section 5.3).",
         init=Runs.ALL,
     )
-    peak: float = setting(
-        1e-3,
-        "highest learning rate",
-        gt=0,
-        details='Not used with `kind = "paper"`.',
-        init=Runs.ALL,
+    peak: AboveZero = setting(
+        1e-3, "highest learning rate", details='Not used with `kind = "paper"`.', init=Runs.ALL
     )
-    warmup: int = setting(4000, "steps of the warm-up", ge=0, init=Runs.ALL)
+    warmup: Natural = setting(4000, "steps of the warm-up", init=Runs.ALL)
 
     @property
     def falls_to_zero(self) -> bool:
@@ -98,27 +98,23 @@ def warmup_of(steps: int, part: int = 3) -> int:
 class FineTuningConfig(Section):
     """Learning rates by layer for a run that starts from a trained model (`start_from`)."""
 
-    layer_decay: float = setting(
+    layer_decay: Annotated[float, Field(gt=0, le=1)] = setting(
         1.0,
         "factor of the learning rate from each layer to the one below",
         details="The top layer has the full rate, the input one more factor than the lowest layer "
         "(Howard and Ruder 2018, section 3.2).",
-        gt=0,
-        le=1,
         init_if_changed=Runs.ALL,
     )
-    head_rate: float = setting(
+    head_rate: AboveZero = setting(
         1.0,
         "factor of the learning rate after the encoder of a classifier",
-        gt=0,
         runs=Runs.LABELLED,
         init_if_changed=Runs.LABELLED,
     )
-    frozen_layers: int = setting(
+    frozen_layers: Natural = setting(
         0,
         "lowest layers of each stack that are not trained",
         details="Embeddings and positions are not trained then, either. 0: everything is trained.",
-        ge=0,
         init_if_changed=Runs.ALL,
     )
 
@@ -132,37 +128,34 @@ class TrainingConfig(Section):
     otherwise.
     """
 
-    max_steps: int = setting(0, "maximum number of steps; 0: no limit", ge=0, init=Runs.ALL)
-    max_epochs: int = setting(
-        0, "maximum passes through the training data; 0: no limit", ge=0, init=Runs.ALL
+    max_steps: Natural = setting(0, "maximum number of steps; 0: no limit", init=Runs.ALL)
+    max_epochs: Natural = setting(
+        0, "maximum passes through the training data; 0: no limit", init=Runs.ALL
     )
-    max_minutes: float = setting(
+    max_minutes: Amount = setting(
         0.0,
         "maximum minutes of training, summed over resumed runs; 0: no limit",
         details='With `schedule.kind = "cosine"` or `"linear"`, a tenth of the time shows how many '
         "steps fit into it. The run then ends after these steps, where the learning rate is zero.",
-        ge=0,
         init=Runs.ALL,
     )
-    patience: int = setting(
-        0, "maximum validations in a row without a better score; 0: no limit", ge=0, init=Runs.ALL
+    patience: Natural = setting(
+        0, "maximum validations in a row without a better score; 0: no limit", init=Runs.ALL
     )
-    validate_every: int = setting(
-        500, "steps between validations, which also write checkpoints", ge=1, init=Runs.ALL
+    validate_every: Positive = setting(
+        500, "steps between validations, which also write checkpoints", init=Runs.ALL
     )
-    report_every: int = setting(0, "steps between progress reports; 0: every two seconds", ge=0)
-    checkpoint_minutes: float = setting(
+    report_every: Natural = setting(0, "steps between progress reports; 0: every two seconds")
+    checkpoint_minutes: Amount = setting(
         5.0,
         "minutes between saves of the training state, besides those before validations",
         details="A killed run loses at most this much work and one step. 0: saves before "
         "validations only.",
-        ge=0,
     )
-    average_last: int = setting(
+    average_last: Positive = setting(
         5,
         "number of recent checkpoints that are averaged at the end",
         details="They are removed after the end of the run.",
-        ge=1,
         init=Runs.ALL,
     )
     keep: Literal["auto", "best", "average"] = setting(
@@ -175,43 +168,36 @@ class TrainingConfig(Section):
         'classification with fewer than 20 validation examples, otherwise `"best"`.',
         init=Runs.ALL,
     )
-    batch_tokens: int = setting(
+    batch_tokens: Positive = setting(
         4096,
         "maximum tokens or frames per batch and side, padding included",
         details="With subword sampling, tokens are counted before sampling.",
-        ge=1,
         init=Runs.ALL,
     )
-    accumulate: int = setting(
+    accumulate: Positive = setting(
         1,
         "batches per step: to save memory, raise it and lower `batch_tokens`",
         details="The gradient of a step is that of all tokens of its batches together. Several "
         "processes share the batches.",
-        ge=1,
         init=Runs.ALL,
     )
-    word_dropout: float = setting(
+    word_dropout: Rate = setting(
         0.0,
         "share of input tokens or frames hidden in training",
         details="For translation, on both sides.",
-        ge=0,
-        lt=1,
         init=Runs.ALL,
     )
-    label_smoothing: float = setting(
+    label_smoothing: Rate = setting(
         0.1,
         "label smoothing: probability spread evenly over all tokens or labels",
         details="With `classifier.multi_label`, targets are moved towards one half.",
-        ge=0,
-        lt=1,
         init=Runs.ALL,
     )
-    clip_norm: float = setting(1.0, "maximum norm of the gradient; 0: no limit", ge=0)
-    r_drop: float = setting(
+    clip_norm: Amount = setting(1.0, "maximum norm of the gradient; 0: no limit")
+    r_drop: Amount = setting(
         0.0,
         "weight of R-Drop, which doubles the training time; 0: off",
         details="The divergence between two passes with different dropout (Liang et al. 2021).",
-        ge=0,
         init=Runs.TRANSLATION,
     )
     precision: Literal["auto", "float32", "bf16"] = setting(
@@ -230,12 +216,8 @@ class TrainingConfig(Section):
         details="The first steps and the first validation take about half a minute longer. PyTorch "
         'needs Triton and a C compiler for this. Ignored on a CPU, and with `parallel = "fsdp"`.',
     )
-    threads: int = setting(
-        0,
-        "processor threads; 0: PyTorch's default, one per core",
-        ge=0,
-        le=MOST_THREADS,
-        init=Runs.ALL,
+    threads: Annotated[int, Field(ge=0, le=MOST_THREADS)] = setting(
+        0, "processor threads; 0: PyTorch's default, one per core", init=Runs.ALL
     )
     parallel: Literal["ddp", "fsdp"] = setting(
         "ddp",
@@ -245,13 +227,12 @@ class TrainingConfig(Section):
         "longer. The result is the same but for the order of sums. A single process ignores this.",
     )
     tensorboard: bool = setting(False, "also write a log for TensorBoard", init=Runs.ALL)
-    watch_attention: int = setting(
+    watch_attention: Natural = setting(
         0,
         "validation examples whose attention is kept at each validation; 0: none",
         details="Their records are in `training/attention/`; `clearhead figures` draws how they "
         "change. Examples with 64 or more tokens or frames are left out. The weights of the run "
         "stay the same.",
-        ge=0,
     )
     export: bool = setting(
         True,

@@ -333,17 +333,6 @@ def test_axe_finds_nothing_wrong(
         assert has_no_wide_body(page)
 
 
-def test_long_words_and_names_do_not_widen_the_page(browser: Any, tmp_path: Path) -> None:
-    word = "Donaudampfschifffahrtsgesellschaft" * 4
-    report = synthetic_reports.translator_report(
-        [(f"{word} a", f"{word} b")], models=(word, f"{word}2"), title=word
-    )
-    with opened(browser, written(tmp_path, report), size=NARROW) as page:
-        for view in VIEWS:
-            show(page, f"#view={view}&place=1&layer=1")
-            assert has_no_wide_body(page), view
-
-
 def test_words_from_right_to_left_are_in_their_order(browser: Any, tmp_path: Path) -> None:
     report = synthetic_reports.translator_report([("\u05e9\u05dc \u05d0\u05d1", "a b")])
     with opened(browser, written(tmp_path, report)) as page:
@@ -407,17 +396,6 @@ def test_joined_pieces_have_the_numbers_of_the_figures(
         expected = word_matrix(weights, 0, *words)
         found = shown("show=cross&layer=1")[: len(words[1]), : len(words[0])]
         np.testing.assert_allclose(found, expected, atol=0.01)
-
-
-def test_the_theme_can_be_chosen(browser: Any, translation: Path) -> None:
-    with opened(browser, translation) as page:
-        paper = "getComputedStyle(document.body).backgroundColor"
-        light = page.evaluate(paper)
-        drawn_after(page, lambda: page.click(".theme"))
-        assert page.evaluate(paper) != light
-        page.reload()
-        page.wait_for_selector(DRAWN)
-        assert page.evaluate(paper) != light
 
 
 FORBIDDEN = {
@@ -519,18 +497,6 @@ def test_hostile_texts_are_shown_and_none_runs(browser: Any, tmp_path: Path) -> 
             assert visible(texts[place - 1]) in page.text_content(".details-title")
 
 
-def test_hostile_names_of_models_are_text(browser: Any, tmp_path: Path) -> None:
-    names = [*MARKUP, *HOSTILE][:100]
-    report = synthetic_reports.translator_report([("a b", "c d")], models=names)
-    with opened(browser, written(tmp_path, report)) as page:
-        offered = page.locator("select option").all_text_contents()
-        assert {visible(name) for name in names[1:]} <= set(offered)
-        for number in (1, 2, 50, 100):
-            show(page, f"#model={number}")
-            assert visible(names[number - 1]) in page.text_content(".panel h2")
-        assert page.title() != "RUN"
-
-
 def test_hostile_labels_are_text(browser: Any, tmp_path: Path) -> None:
     labels = [*MARKUP, *HOSTILE][:100]
     report = synthetic_reports.classifier_report(labels=labels)
@@ -544,21 +510,6 @@ def test_hostile_labels_are_text(browser: Any, tmp_path: Path) -> None:
         )
         text = page.text_content("main")
         assert [label for label in labels if visible(label) not in text] == []
-        assert page.title() != "RUN"
-
-
-def test_hostile_links_run_nothing(browser: Any, translation: Path) -> None:
-    with opened(browser, translation) as page:
-        for name, text in zip(
-            "view show layer place measure model".split() * 20, MARKUP * 5, strict=False
-        ):
-            page.evaluate("fragment => { location.hash = fragment; }", f"#{name}={text}")
-            page.evaluate(
-                "text => { location.hash = '#view=' + encodeURIComponent(text.toWellFormed()); }",
-                text[:99],
-            )
-        page.wait_for_timeout(100)
-        assert page.locator(".word").count() > 10
         assert page.title() != "RUN"
 
 

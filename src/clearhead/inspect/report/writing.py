@@ -109,15 +109,8 @@ def _check(
     if targets is not None and kinds.pop()[0] != "translation":
         raise _mistake("a classifier has no target", "leave targets out")
     for what, given in (("targets", targets), ("names", names)):
-        if isinstance(given, str):
-            raise _mistake(f"the {what} are a single text", "give a list with one for each input")
-        if given is not None and len(given) != len(inputs):
-            raise _mistake(
-                f"there are {len(given):,} {what} for {len(inputs):,} inputs",
-                "give one for each input; None is the translation of the model"
-                if what == "targets"
-                else "give one for each input",
-            )
+        if isinstance(given, str) or (given is not None and len(given) != len(inputs)):
+            raise _mistake(f"the {what} are not one for each of the {len(inputs):,} inputs")
 
 
 def _mistake(what: str, todo: str | None = None) -> ConfigError:

@@ -1,4 +1,4 @@
-"""`docs/settings.md`, generated: `python -m clearhead.settings.reference > docs/settings.md`."""
+"""Write docs/settings.md: `python docs/settings_reference.py > docs/settings.md`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _toml(value: Any) -> str:
 
 
 def _values(setting: Setting) -> str:
-    bounds = in_words(setting.declaration.bounds)
+    bounds = in_words(setting.bounds)
     kind, is_list = unwrapped(setting.annotation)
     if setting.choices:
         values = _listed(setting.choices)
