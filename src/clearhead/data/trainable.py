@@ -158,9 +158,8 @@ def learn_labels(parts: Parts, config: DataConfig, lengths: Lengths | None = Non
         raise DataError(what, where=part.where, why=why, todo=NONE_TO_TRAIN)
     check_classes(part.examples, report, config.smallest_class)
     labels = Labels.learn(example.labels for example in train)
-    pattern = part.where if parts.validation.files != part.files else ""
     for example in parts.validation.examples:
-        labels.encode(example.labels, example.place, pattern)
+        labels.encode(example.labels, example.place)
     return Learned(train, report, labels)
 
 

@@ -24,6 +24,7 @@ from clearhead.data.reading.columns import (
     holds_texts,
     likely_columns,
     mean_words,
+    sample_of,
 )
 from clearhead.data.reading.feature_sequences import FEATURE_FORMATS
 from clearhead.data.reading.features import monotonic, roughness
@@ -351,7 +352,7 @@ def _todo_about_labels(config: RunConfig, part: DataPart, swapped: bool, are_pai
         return IN_MEMORY
     file = part.files[0]
     read = columns_read(file, Columns(config.data.text_column, config.data.label_column))
-    likely = likely_columns(file)
+    likely = likely_columns(sample_of(file))
     if likely and likely != read:
         return f"set {likely.settings}"
     if swapped:
