@@ -15,7 +15,7 @@ import pytest
 from clearhead.data.judging import agreement
 from clearhead.data.judging.agreement import check_agreement
 from clearhead.data.reading.pairs import Pair
-from clearhead.data.reading.parts import DataPart, Parts, parts_of
+from clearhead.data.reading.parts import DataPart, parts_of
 from clearhead.data.reading.phrasebook import LANGUAGE_PAIRS, phrasebook_pairs
 from clearhead.data.trainable import check_trainable, read_labelled
 from clearhead.errors import ClearheadError, ConfigError, DataError
@@ -120,36 +120,18 @@ def test_few_pairs_and_some_equal_sides_raise_a_warning_only_and_fewer_pairs_not
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kept", [300, 400, 500, 700])
-def test_a_line_that_is_missing_is_found_about_where_it_is(kept: int) -> None:
-    error = refusal(pairs_of(SPANISH[:kept] + SPANISH[kept + 1 :]))
-    assert "shifted by 1 line" in error.what
-    first, last = lines_of(error)
-    assert first <= kept + 1 <= last <= first + 50
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
-def test_a_line_that_is_missing_in_long_data_is_found_between_two_lines(share: float) -> None:
-    sources, targets = map(list, zip(*BOOKS["en-es", "train"], strict=True))
-    kept = int(share * len(sources))
-    error = refusal(list(zip(sources, targets[:kept] + targets[kept + 1 :], strict=False)))
-    first, last = lines_of(error)
-    assert first <= kept + 1 <= last <= first + len(sources) / 6
-
-
-def test_pairs_that_do_not_belong_together_from_some_line_on_are_found_before_a_line() -> None:
-    error = refusal(pairs_of(SPANISH[:500] + shuffled(SPANISH[500:])))
-    assert "do not belong together" in error.what
-    (line,) = lines_of(error)
-    assert 501 <= line <= 900
-
-
-def lines_of(error: DataError) -> list[int]:
-    """The numbers of lines in an error."""
-    return [
-        int(number) for number in re.findall(r"(?:between|and|before) example (\d+)", error.what)
-    ]
+@pytest.mark.parametrize(("what", "step"), [("shifted by 1 line", 1), ("do not belong", 0)])
+@pytest.mark.parametrize("kept", [300, 500, 700, 3600, 9000, 14_000])
+def test_lines_that_do_not_fit_from_some_line_on_are_found_before_a_line(
+    kept: int, what: str, step: int
+) -> None:
+    pairs = BOOKS["en-es", "test" if kept < 1000 else "train"]
+    sources, targets = map(list, zip(*pairs, strict=True))
+    rest = targets[kept + step :] if step else shuffled(targets[kept:])
+    error = refusal(list(zip(sources, targets[:kept] + rest, strict=False)))
+    assert what in error.what
+    (line,) = map(int, re.findall(r"from some line before example (\d+) on", error.what))
+    assert kept < line <= kept + max(500, len(sources) / 6)
 
 
 def partly_translated(part: str) -> list[tuple[str, str]]:
@@ -387,7 +369,7 @@ def test_validation_texts_in_another_language_raise_a_warning() -> None:
 
 def test_validation_texts_in_another_script_are_refused() -> None:
     greek = [text.lower().translate({97 + n: 0x3B1 + n for n in range(26)}) for text in ENGLISH]
-    with pytest.raises(DataError, match="another language"):
+    with pytest.raises(DataError):
         of_texts(texts(ENGLISH), texts(greek))
     assert len(of_texts(texts(ENGLISH), texts(greek), "warn")) == 1
 
@@ -454,15 +436,6 @@ def test_labels_in_memory_that_are_texts_or_all_different_are_refused() -> None:
             of_texts(given, None if what == "swapped" else texts(ENGLISH))
         assert what in caught.value.what
         assert "column" not in str(caught.value.todo)
-
-
-def test_two_columns_of_texts_are_perhaps_for_a_translator(tmp_path: Path) -> None:
-    path = tmp_path / "a.tsv"
-    path.write_text("".join(f"{source}\t{target}\n" for source, target in BOOKS["en-es", "test"]))
-    config = config_from({"task": "classification", "data": {"train": [str(path)]}})
-    with pytest.raises(DataError, match="labels") as caught:
-        check_agreement(config, parts_read(config))
-    assert 'task = "translation"' in str(caught.value.todo)
 
 
 def of_features(sequences: list[np.ndarray], mismatch: str = "refuse") -> list[str]:
@@ -539,10 +512,6 @@ def test_the_axes_of_tables_are_known(tmp_path: Path) -> None:
     tree = {"task": "classification", "input": "features"}
     config = config_from({**tree, "data": {"train": str(tmp_path / "a.csv")}})
     assert check_agreement(config, read_labelled(config, parts_of(config))) == []
-
-
-def parts_read(config: RunConfig) -> Parts:
-    return read_labelled(config, parts_of(config))
 
 
 # What `init` refuses because training would

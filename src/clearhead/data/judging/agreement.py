@@ -28,7 +28,7 @@ from clearhead.data.reading.columns import (
 )
 from clearhead.data.reading.feature_sequences import FEATURE_FORMATS
 from clearhead.data.reading.features import monotonic, roughness
-from clearhead.data.reading.pairs import Pair, holds_pairs
+from clearhead.data.reading.pairs import Pair
 from clearhead.data.reading.parts import DataPart, Parts
 from clearhead.errors import DataError, first_few
 from clearhead.settings import RunConfig
@@ -192,15 +192,12 @@ def _about_sides(sample: _Sample) -> Iterator[Doubt]:
 
 
 def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismatch) -> Doubt:
+    judged = pairs[found.rows.start : found.rows.stop]
     why = f"a target fits its source better than a random one in {found.fit} (50 % is chance)"
     certain = len(pairs) >= CERTAIN
     if found.better is None:
         what = "sources and targets do not belong together"
         todo = "name files in which line n of one is the translation of line n of the other"
-        judged = pairs
-        if found.first:
-            judged = pairs[found.first :][: pairing.BLOCK]
-            what += f", from some line before {part.place(judged[-1])} on"
         chance = 0.5 + ERRORS / (12 * len(judged)) ** 0.5
         are_sentences = min(map(mean_words, _texts(judged).values())) >= SENTENCE
         certain = certain and are_sentences and found.fit.most < chance
@@ -208,12 +205,9 @@ def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismat
         lines = f"{abs(found.shift)} line{'s' * (abs(found.shift) > 1)}"
         what = f"the targets look shifted by {lines}"
         why += f"; shifted by {lines}: {found.better}"
-        place = "near the start"
-        if found.first:
-            around = pairs[found.first - pairing.NEAR : found.first + pairing.NEAR + 1]
-            place = "there"
-            what += f", from a line between {part.place(around[0])} and {part.place(around[-1])} on"
-        todo = f"look {place} for a line that is missing, or too many, in one of the sides"
+        todo = "look for a line that is missing, or too many, in one of the sides"
+    if found.rows.start:
+        what += f", from some line before {part.place(judged[-1])} on"
     return Doubt(what, part.where, why, todo, certain)
 
 
@@ -343,11 +337,11 @@ def _about_labels(config: RunConfig, part: DataPart) -> Iterator[Doubt]:
             part.where,
             f"{len(set(labels)):,} different labels in {len(texts):,} rows, such as "
             f"{first_few([repr(name[:30]) for name in labels], 2)}",
-            _todo_about_labels(config, part, swapped, holds_texts(texts) and holds_texts(labels)),
+            _todo_about_labels(config, part, swapped),
         )
 
 
-def _todo_about_labels(config: RunConfig, part: DataPart, swapped: bool, are_pairs: bool) -> str:
+def _todo_about_labels(config: RunConfig, part: DataPart, swapped: bool) -> str:
     if not part.files:
         return IN_MEMORY
     file = part.files[0]
@@ -357,6 +351,4 @@ def _todo_about_labels(config: RunConfig, part: DataPart, swapped: bool, are_pai
         return f"set {likely.settings}"
     if swapped:
         return f"set {Columns(read.label, read.text).settings}"
-    pairs = '; for a translator, set task = "translation"' if are_pairs else ""
-    choose = "choose the column of the labels with data.label_column (init: --label-column)"
-    return choose + (pairs if holds_pairs(file) else "")
+    return "choose the column of the labels with data.label_column (init: --label-column)"
