@@ -23,7 +23,7 @@ import json
 import os
 import re
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -366,7 +366,7 @@ def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers) -> list[list[lis
     return [sources, tokenizers[1].encode_batch([pair.target for pair in pairs])]
 
 
-def lengths_of(sides: Sequence[Sequence[Sequence[int]]]) -> np.ndarray:
+def lengths_of(sides: Sequence[Sequence[Sized]]) -> np.ndarray:
     """The tokens of each row of each side, int64 (N, sides)."""
     return np.array([list(map(len, rows)) for rows in sides], dtype=np.int64).T
 

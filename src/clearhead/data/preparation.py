@@ -156,19 +156,15 @@ def prepare_labelled(
     `make_inputs` is called with the training examples that no rule drops.
     """
     data, features = config.data, config.input == "features"
-    inputs: Inputs | None = None
-    row_of: dict[int, np.ndarray] = {}
+    learned: list[tuple[Inputs, list[np.ndarray]]] = []
 
     def count(left: Sequence[Labelled]) -> list[int]:
-        nonlocal inputs
         inputs = make_inputs(left)
-        rows = inputs.rows(left)
-        row_of.update(zip(map(id, left), rows, strict=True))
-        return [len(row) for row in rows]
+        learned.append((inputs, inputs.rows(left)))
+        return [len(row) for row in learned[0][1]]
 
     train, report, labels = learn_labels(parts, data, count)
-    assert inputs is not None
-    rows = [row_of[id(example)] for example in train]
+    [(inputs, rows)] = learned  # of the examples that no rule drops, which are those of `train`
     validation, test = parts.validation.examples, parts.test.examples
     validation_rows = inputs.rows(validation)
     lengths = lengths_of([validation_rows])

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, compress
@@ -25,13 +24,12 @@ from clearhead.errors import DataError, first_few
 from clearhead.settings import DataConfig, RunConfig
 
 SHOWN_NAMES = 5
-MOST_CLASSES = 10  # more different whole numbers, nearly one for each example, are no classes
 
 NONE_TO_TRAIN = "correct the data, or change the settings in [data] that leave the examples out"
 NONE_TO_VALIDATE = "give more examples, name validation files, or raise data.validation_share"
 NO_REGRESSION = (
-    "clearhead learns labels, not numbers (no regression): put the numbers into a few groups, such "
-    "as low and high, or use a regression model"
+    "if the labels are numbers: put them into a few groups, such as low and high, because these are "
+    "labels (no regression)"
 )
 
 
@@ -120,20 +118,8 @@ def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
         "no example is left to validate on",
         where=part.where,
         why=why,
-        todo=NO_REGRESSION if _are_numbers(examples) else NONE_TO_VALIDATE,
+        todo=f"{NONE_TO_VALIDATE}; {NO_REGRESSION}",
     )
-
-
-def _are_numbers(examples: Sequence[Labelled]) -> bool:
-    """Whether the labels are numbers, and more different ones than a few classes have."""
-    labels = {label for example in examples for label in example.labels}
-    try:
-        numbers = [float(label) for label in labels]
-    except ValueError:
-        return False
-    if not all(map(math.isfinite, numbers)) or 2 * len(numbers) <= len(examples):
-        return False
-    return len(numbers) > MOST_CLASSES or not all(x.is_integer() for x in numbers)
 
 
 class Learned(NamedTuple):

@@ -55,8 +55,8 @@ LABELS = 20  # more different values than this may be targets, such as results o
 LEAST_ROWS = 20  # fewer rows do not show whether a column has labels
 IDENTICAL, MANY_IDENTICAL = 0.95, 0.5  # the share of equal sides: an error, and a warning
 
-SWAPPED, UNCLEAR = 0.25, 2.0
-"""Ratios of `roughness` along features to that along frames, below which axes may be swapped."""
+SWAPPED = 0.25
+"""The ratio of `roughness` along features to that along frames, below which axes look swapped."""
 MANY_CHANNELS = 8  # fewer features may well be alike, such as the axes of a sensor
 
 INSIST = 'if the data are meant to be so, set data.mismatch = "warn" (init: --mismatch warn)'
@@ -311,16 +311,14 @@ def _about_features(part: DataPart) -> Iterator[Doubt]:
     if rough is None:
         return
     (frames, width), ratio = sequences[0].shape, rough[1] / max(rough[0], 1e-9)
-    looks_swapped = ratio < SWAPPED and (frames < width or width >= MANY_CHANNELS)
-    if looks_swapped or (ratio < UNCLEAR and width >= max(MANY_CHANNELS, 2 * frames)):
-        does = "look" if looks_swapped else "may be"
+    if ratio < SWAPPED and (frames < width or width >= MANY_CHANNELS):
         yield Doubt(
-            f"the axes {does} swapped: (frames, features) is ({frames:,}, {width:,})",
+            f"the axes look swapped: (frames, features) is ({frames:,}, {width:,})",
             part.where,
             f"neighbouring features differ {ratio:.2f} times as much as neighbouring frames",
             "clearhead reads (sequences, frames, features); from (sequences, features, frames), "
             "save x.transpose(0, 2, 1)",
-            certain=looks_swapped and frames < width,
+            certain=frames < width,
         )
 
 

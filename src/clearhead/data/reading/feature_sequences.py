@@ -22,7 +22,7 @@ from clearhead.data.reading.arrays import read_array_file, read_array_folder
 from clearhead.data.reading.features import as_frames, read_value
 from clearhead.data.reading.labelled import LabelledSequence, label_name
 from clearhead.data.reading.lines import Format, Formats, read_lines
-from clearhead.data.reading.tables import GROUP, Row, Table, open_table
+from clearhead.data.reading.tables import GROUP, Column, Row, Table, open_table
 from clearhead.errors import DataError
 
 MISSING_IN_TABLES = ("", "nan")
@@ -43,7 +43,7 @@ _Sequences = Iterator[LabelledSequence]
 
 
 def read_feature_sequences(
-    path: str, label_column: str = "label", *, labelled: bool = True
+    path: str, label_column: Column = "label", *, labelled: bool = True
 ) -> Iterator[LabelledSequence]:
     """The sequences of a file or folder, and their labels.
 
@@ -72,12 +72,12 @@ def read_feature_sequences(
         DataError: the file is missing, unreadable or of another format, has no sequence, or a
             sequence is empty, infinite, or without a label.
     """
-    folder = os.path.expanduser(path)
+    folder, label = os.path.expanduser(path), str(label_column)
     if os.path.isdir(folder):
-        sequences = read_array_folder(Path(folder), label_column, labelled)
+        sequences = read_array_folder(Path(folder), label, labelled)
     else:
         read = FEATURE_FORMATS.reader(path, "feature sequences", "name a folder of .npy files")
-        sequences = read(path, label_column, labelled)
+        sequences = read(path, label, labelled)
     sequence = None
     for sequence in sequences:
         yield sequence

@@ -237,7 +237,7 @@ def read_examples(path: str, config: RunConfig, known: Collection[str] = ()) -> 
     """
     data = config.data
     if config.input == "features":
-        return list(read_feature_sequences(path, str(data.label_column)))
+        return list(read_feature_sequences(path, data.label_column))
     several = config.classifier.multi_label
     return list(read_labelled_texts(path, data.text_column, data.label_column, several, known))
 
