@@ -28,8 +28,7 @@ SHOWN_NAMES = 5
 NONE_TO_TRAIN = "correct the data, or change the settings in [data] that leave the examples out"
 NONE_TO_VALIDATE = "give more examples, name validation files, or raise data.validation_share"
 NO_REGRESSION = (
-    "if the labels are numbers: put them into a few groups, such as low and high, because these are "
-    "labels (no regression)"
+    "if the labels are numbers (no regression): put them into a few groups, such as low and high"
 )
 
 

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from clearhead.data.judging import pairing
-from clearhead.data.judging.languages import Known, Profile, turned
+from clearhead.data.judging.languages import known_share, letters_of, words_of
 from clearhead.data.judging.text_style import TextStyle, differences
 from clearhead.data.reading.arrays import SUFFIXES
 from clearhead.data.reading.columns import (
@@ -44,11 +44,11 @@ CERTAIN = 500  # pairs that leave no doubt whether sides belong together
 SENTENCE = 4  # sides with fewer words on average, such as a dictionary, may show no relation
 ERRORS = 4  # standard errors above 0.5 up to which a figure for the fit is at chance
 
-LEAST_TEXTS, TEXTS = 100, 500  # of a part whose language is compared, at least and at most
-OTHER_SCRIPT = 0.1  # less alike texts have hardly a letter in common
-SIMILAR = 0.75  # more alike texts are of one language and of similar content
-CLOSER = 0.1  # swapped sides are more alike to the other side by this much
-ONE_WAY = 0.97  # pairs of which this share has one direction are all of it
+LEAST_TEXTS, TEXTS = 100, 500  # of a part whose language is judged, at least and at most
+FOREIGN = 0.2  # less known words are of another language
+OTHER_SCRIPT = 0.1  # less known letters are of another script
+SIMILAR = 0.75  # more known words are of one language and of similar content
+SWAPPED_SIDES = 2  # times as many words are known on the other side, if sides are swapped
 
 FEW_LABELS = 20  # texts for each different label, at least, where pairs are texts with labels
 LABELS = 20  # more different values than this may be targets, such as results of sums
@@ -230,45 +230,42 @@ def _about_part(config: RunConfig, sample: _Sample, learned: Sequence[_Sample]) 
 def _about_languages(
     config: RunConfig, part: DataPart, known: dict[str, list[str]], given: dict[str, list[str]]
 ) -> Iterator[Doubt]:
-    few, many = (len(next(iter(each.values()))) for each in (given, known))
-    asked = min(TEXTS, few, many // 2)
-    if asked < LEAST_TEXTS:
+    if min(len(next(iter(each.values()))) for each in (given, known)) < LEAST_TEXTS:
         return
-    profiles = {name: Profile(texts[:asked]) for name, texts in given.items()}
-    learned = {name: Known(texts, asked) for name, texts in known.items()}
-    alike = {name: learned[name].likeness(profiles[name]) or 0.0 for name in known}
+    words = {name: words_of(texts[:TEXTS]) for name, texts in given.items()}
+    learned = {name: words_of(texts) for name, texts in known.items()}
+    shares = {name: known_share(words[name], learned[name]) for name in known}
     # A model to start from may know languages that training data lack.
     is_new = not config.start_from
-    crossed = zip(profiles.items(), reversed(learned.values()), strict=True)
-    closer = [
-        (other.likeness(each) or 0.0) - alike[name] > CLOSER for (name, each), other in crossed
-    ]
-    if len(closer) == 2 and all(closer):
-        pairs = list(zip(*known.values(), strict=True))[:TEXTS]
-        # A translator of both directions may be validated in the rarer one.
-        if (share := turned(pairs, *profiles.values())) >= ONE_WAY:
-            yield Doubt(
-                f"the {part.name} source and target look swapped",
-                part.where,
-                f"of the training pairs with a clear direction, {100 * share:.0f} % go from the "
-                f"language of the {part.name} target to that of the {part.name} source",
-                "name the files in the order of the training data",
-                certain=is_new,
-            )
-            return
+    crossed = dict(zip(words, reversed(learned.values()), strict=True))
+    # A translator of both directions may be validated in the rarer one.
+    if len(words) == 2 and all(
+        known_share(words[name], crossed[name]) > SWAPPED_SIDES * shares[name] for name in words
+    ):
+        percent = (f"{100 * share:.0f} % of the {name}" for name, share in shares.items())
+        yield Doubt(
+            f"the {part.name} source and target look swapped",
+            part.where,
+            f"the training data have {' and '.join(percent)} words on the same side, and more than "
+            "twice as many on the other",
+            "name the files in the order of the training data",
+            certain=is_new,
+        )
+        return
     if part.name == "replay":  # often in another language
         return
-    for name in known:
-        if learned[name].is_foreign(profiles[name]):
+    for name, share in shares.items():
+        if share < FOREIGN:
             look = "look" if name == "texts" else "looks"
-            others = [value for other, value in alike.items() if other != name]
+            others = [value for other, value in shares.items() if other != name]
+            letters = known_share(letters_of(words[name]), letters_of(learned[name]))
             yield Doubt(
                 f"the {part.name} {name} {look} like another language than the training {name}",
                 part.where,
-                f"likeness by trigrams {alike[name]:.2f}; texts of the same kind have about 1, "
-                "other languages 0.5 or less",
+                f"the training data have {100 * share:.0f} % of its words; in one language it is "
+                f"more than {100 * FOREIGN:.0f} %",
                 "name data in the languages of the training data",
-                certain=is_new and (alike[name] < OTHER_SCRIPT or max(others, default=0) > SIMILAR),
+                certain=is_new and (letters < OTHER_SCRIPT or max(others, default=0) > SIMILAR),
             )
 
 
