@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
@@ -20,12 +19,9 @@ from clearhead.data.batches import (
 )
 from clearhead.data.corpus import Corpus, build_corpus
 from clearhead.data.order import batch_order, largest
-from clearhead.data.preparation import TranslationData
 from clearhead.data.reading.parts import DataPart
-from clearhead.settings import DataConfig, RunConfig, TokenizerConfig
-from clearhead.tasks.translation import TranslationTask
+from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, learn_tokenizer
-from clearhead.training.progress import Meter
 from small_data import batch_threads, typical_lengths
 
 ids = st.lists(st.integers(3, 50), max_size=7)
@@ -53,22 +49,6 @@ def test_collating_pads_and_adds_bos_and_eos(pairs: list[tuple[list[int], list[i
     assert batch.target_input.shape == batch.target_output.shape
     assert batch.source_tokens == sum(len(source) for source, _ in pairs)
     assert batch.target_tokens == sum(len(target) + 1 for _, target in pairs)
-
-
-def test_the_share_of_padding_counts_both_sides() -> None:
-    batch = collate([[5, 5, 5, 5], [5]], [[7], [7, 7, 7]])
-    assert padding_shown(batch) == pytest.approx((3 + 2) / 16)
-    assert padding_shown(collate([[5]], [[7]])) == 0.0
-
-
-def padding_shown(batch: Batch) -> float:
-    """The share of padding that training reports after a step on this batch."""
-    words = WordTokenizer.learn(TEXTS)
-    # Counting asks neither for the corpus nor for what belongs to validation.
-    data = TranslationData(words, words, cast(Corpus, None), (), ())
-    meter = Meter(torch.device("cpu"))
-    meter.count(TranslationTask(RunConfig(), data).counts(batch))
-    return meter.report(step=1, epoch=0, elapsed_s=1.0, remaining_s=None).shares["padding"]
 
 
 # An epoch

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-import gc
 import json
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +14,7 @@ import numpy as np
 import pytest
 
 from clearhead.data import corpus as corpus_module
-from clearhead.data.corpus import Corpus, build_corpus, remove_unused_corpora
+from clearhead.data.corpus import Corpus, build_corpus, remove_other_corpora
 from clearhead.data.judging.report import DataReport
 from clearhead.data.judging.text_style import ExtentCounts
 from clearhead.data.reading.pairs import Pair, read_pairs
@@ -173,13 +170,6 @@ def test_a_large_vocabulary_is_stored_in_32_bits(
     assert max(corpus.source(0)) == 2**16
 
 
-def test_sentencepiece_ids_come_back(files: list[str], tmp_path: Path) -> None:
-    joint = learn_tokenizer([*SOURCES, *TARGETS], TokenizerConfig(max_vocabulary=300))
-    corpus, report = encoded(tmp_path / "c", files, joint, joint, DataConfig())
-    assert texts(corpus, (joint, joint)) == list(zip(SOURCES, TARGETS, strict=True))
-    assert report.findings == ()
-
-
 def test_a_corpus_is_used_again_while_nothing_changed(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, built: list[Path]
 ) -> None:
@@ -315,23 +305,6 @@ def test_a_forged_corpus_is_made_again(
     assert texts(again, tokenizers) == expected
 
 
-@pytest.mark.parametrize("name", [".lock", "corpus.json"])
-def test_a_link_where_a_lock_is_taken_is_not_followed(
-    name: str, files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
-) -> None:
-    outside, folder = tmp_path / "outside", tmp_path / "c"
-    place = folder if name == ".lock" else folder / ("0" * 16)
-    place.mkdir(parents=True)
-    (place / name).symlink_to(outside)
-    if name == ".lock":
-        with pytest.raises(DataError):
-            encoded(folder, files, *tokenizers, CONFIG)
-    else:
-        encoded(folder, files, *tokenizers, CONFIG)
-    remove_unused_corpora(folder)
-    assert not outside.exists()
-
-
 def test_a_build_that_ends_early_leaves_nothing_that_is_trusted(
     files: list[str],
     tokenizers: tuple[Tokenizer, Tokenizer],
@@ -359,73 +332,31 @@ def test_a_build_that_ends_early_leaves_nothing_that_is_trusted(
     assert not list((tmp_path / "c").glob(".*.partial"))
 
 
-def kept_in(folder: Path) -> set[str]:
-    gc.collect()  # a corpus is closed when it is gone
-    return {path.name for path in folder.iterdir()}
-
-
-@pytest.mark.slow
-def test_a_new_corpus_takes_the_place_of_those_that_nobody_has_open(
+def test_a_run_removes_the_corpora_that_it_does_not_use(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
 ) -> None:
     folder = tmp_path / "c"
-
-    def build(max_length: int) -> Corpus:
-        gc.collect()
-        return encoded(folder, files, *tokenizers, DataConfig(max_length=max_length))[0]
-
-    first, second = build(5), build(6)
-    names = [corpus.folder.name for corpus in (first, second)]
-    assert kept_in(folder) == {".lock", *names}
-    expected = texts(second, tokenizers)
-    partial = f".{'0' * 16}.partial"
-    for name in ("notes", "0123", partial):  # a killed build leaves the last one
+    first, second = (
+        encoded(folder, files, *tokenizers, DataConfig(max_length=most))[0] for most in (5, 6)
+    )
+    others = {"notes", "0123", "f" * 16}
+    for name in ("notes", "0123", f".{'0' * 16}.partial"):  # a killed build leaves the last one
         (folder / name).mkdir()
-    (folder / ("f" * 16)).write_text("a file")
-    del first
-    assert build(5).folder.name == names[0]  # found, not made: nothing is removed
-    assert kept_in(folder) == {".lock", *names, "notes", "0123", partial, "f" * 16}
-    third = build(7)
-    assert kept_in(folder) == {
-        *(".lock", names[1], third.folder.name),
-        *("notes", "0123", "f" * 16),  # of somebody else
-    }
-    assert texts(second, tokenizers) == expected
-    assert texts(build(6), tokenizers) == expected
+    (folder / ("f" * 16)).symlink_to(tmp_path)
+    remove_other_corpora(folder, [second.folder])
+    assert {path.name for path in folder.iterdir()} == {".lock", second.folder.name, *others}
+    assert not first.folder.exists()
+    assert len(texts(second, tokenizers)) == len(second)
 
 
-READER = """
-import sys
-from pathlib import Path
-from clearhead.data.corpus import Corpus
-
-corpus = Corpus(Path(sys.argv[1]), (int(sys.argv[2]), int(sys.argv[3])))
-print("open", flush=True)
-sys.stdin.readline()
-print(len(corpus.source(0)), flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_corpus_that_another_process_reads_stays(
+def test_a_link_in_the_place_of_the_lock_is_not_followed(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
 ) -> None:
-    folder = tmp_path / "c"
-    corpus, _ = encoded(folder, files, *tokenizers, CONFIG)
-    name, expected = corpus.folder.name, len(corpus.source(0))
-    sizes = [str(len(tokenizer)) for tokenizer in tokenizers]
-    command = [sys.executable, "-c", READER, str(corpus.folder), *sizes]
-    del corpus
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as reader:
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == "open\n"
-        encoded(folder, files, *tokenizers, DataConfig(max_length=6))
-        assert name in kept_in(folder)
-        assert reader.communicate("\n")[0] == f"{expected}\n"
-    encoded(folder, files, *tokenizers, DataConfig(max_length=7))
-    assert name not in kept_in(folder)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / ".lock").symlink_to(tmp_path / "outside")
+    with pytest.raises(DataError):
+        encoded(tmp_path / "c", files, *tokenizers, CONFIG)
+    assert not (tmp_path / "outside").exists()
 
 
 def test_processes_check_a_corpus_at_the_same_time(
@@ -440,27 +371,6 @@ def test_processes_check_a_corpus_at_the_same_time(
         finally:
             fcntl.flock(other, fcntl.LOCK_UN)
     assert len(built) == 1
-
-
-def test_a_corpus_that_is_removed_while_it_is_being_opened_is_made_again(
-    files: list[str],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    tmp_path: Path,
-    built: list[Path],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    expected = texts(encoded(tmp_path / "c", files, *tokenizers, CONFIG)[0], tokenizers)
-    hold = corpus_module._lock_against_removal
-
-    def too_late(corpus: Corpus, file: Path) -> None:
-        hold(corpus, file)
-        shutil.rmtree(file.parent)  # by who had the lock before
-        monkeypatch.setattr(corpus_module, "_lock_against_removal", hold)
-
-    monkeypatch.setattr(corpus_module, "_lock_against_removal", too_late)
-    again, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
-    assert texts(again, tokenizers) == expected
-    assert len(built) == 2
 
 
 def test_a_bad_line_late_in_a_file_leaves_no_corpus(

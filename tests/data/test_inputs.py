@@ -30,7 +30,7 @@ from clearhead.data.normaliser import Normaliser
 from clearhead.data.reading.labelled import Labelled
 from clearhead.errors import ConfigError, DataError
 from clearhead.folder.files import write_json
-from clearhead.folder.model_folder import FORMAT, open_folder
+from clearhead.folder.model_folder import FORMAT
 from clearhead.model.build import build_classifier
 from clearhead.model.inputs import SpelledEmbedding
 from clearhead.model.transformer import EncoderClassifier
@@ -254,32 +254,6 @@ def test_words_so_short_that_they_have_no_ngram_are_words_still() -> None:
     batch = made.collate(made.rows([Labelled("how red", (), "here")]))
     assert batch.tolist() == [[[KNOWN.encode(word)[0], 0] for word in ("how", "red")]]
     assert spelled_classifier()(batch).isfinite().all()
-
-
-def test_an_encoder_of_other_ngrams_is_not_begun_with(tmp_path: Path) -> None:
-    data = tmp_path / "train.tsv"
-    data.write_text("".join(f"{'ab'[i % 2]}\tred w{i}\n" for i in range(40)), encoding="utf-8")
-
-    def run(name: str, lengths: list[int], **start: str) -> None:
-        tree = {
-            **{"task": "classification", "folder": str(tmp_path / name)},
-            **{"data": {"train": [str(data)]}, **start},
-            # An encoder brings its words along.
-            "tokenizer": {} if start else {"kind": "words"},
-            "model": {
-                **{"encoder_layers": 1, "d_model": 8, "d_ff": 8, "n_heads": 1},
-                **{"character_ngrams": lengths, "ngram_vectors": 20},
-            },
-            "training": {"max_steps": 2, "validate_every": 2},
-        }
-        api.train(config_from(tree))
-
-    run("first", [3, 4])
-    run("same", [3, 4], start_from=str(tmp_path / "first"))
-    assert open_folder(tmp_path / "same").config.tokenizer.kind == "words"
-    with pytest.raises(ConfigError, match="brings its own model and vocabulary") as raised:
-        run("other", [3, 5], start_from=str(tmp_path / "first"))
-    assert raised.value.where == "model.character_ngrams"
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,6 @@ def test_different_examples_are_split_class_by_class(
                 assert size / (2 * count + 1) <= other / (2 * more - 1) + 1e-9
 
 
-def test_a_large_data_set_is_split_in_proportion() -> None:
-    rows: list[Row] = [(str(number), ("abbb"[number % 4],)) for number in range(4000)]
-    _, validation = split_validation(numbered(rows), 0.1, 1)
-    assert Counter(example.labels[0] for example in validation) == {"a": 100, "b": 300}
-
-
 def test_another_seed_gives_another_split_and_more_data_hardly_change_it() -> None:
     rows: list[Row] = [(str(number), ("ab"[number % 2],)) for number in range(200)]
     examples = numbered(rows)

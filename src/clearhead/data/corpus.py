@@ -10,8 +10,8 @@ report, the characters and lengths of the texts (`Extent`), and the hashes of th
 is renamed to its name when it is complete and synced. A corpus that fails the check of its hashes
 is encoded again.
 
-A process that has a corpus open has a shared lock on its `corpus.json`; one that writes a corpus
-has the lock of the folder above (`.lock`). With both locks an unused corpus can be removed.
+The processes of a run wait for the one that writes a corpus: it has the lock of the folder above
+(`.lock`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ import itertools
 import json
 import os
 import re
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -77,7 +76,7 @@ TakeLine = Callable[[str], object]
 
 
 class Corpus:
-    """Encoded sentence pairs, read from disk on demand. An open corpus is not removed.
+    """Encoded sentence pairs, read from disk on demand.
 
     `report` has the first places of each finding, the file `findings` all; `extents` are those of
     the sources and of the targets. The sizes of the vocabularies determine the type of the ids,
@@ -91,7 +90,6 @@ class Corpus:
         self, folder: Path, vocabulary_sizes: tuple[int, int], part: DataPart = UNNAMED
     ) -> None:
         self.folder, self.findings, self._part = folder, folder / FINDINGS, part
-        _lock_against_removal(self, folder / "corpus.json")
         tree = unsealed(read_json(folder / "corpus.json"))
         entries = entries_in(tree)
         for name in FILES:
@@ -231,9 +229,8 @@ def build_corpus(
 ) -> Corpus:
     """The corpus of the training pairs: a new one, or the one that was written before.
 
-    It is `folder/<16 hex digits>`. After writing one, the other corpora of the folder that no
-    process has open are removed. `held_out` are the validation and test pairs; `progress` is called
-    after each block with the number of pairs read so far; `note` gets lines for the user.
+    It is `folder/<16 hex digits>`. `held_out` are the validation and test pairs; `progress` is
+    called after each block with the number of pairs read so far; `note` gets lines for the user.
 
     Raises:
         DataError: a file cannot be used, no pair is left, or the disk is full.
@@ -263,7 +260,6 @@ def build_corpus(
             if corpus is None:
                 write_corpus(path, part, tokenizers, checker, progress)
                 corpus = Corpus(path, sizes, part)
-                _remove_unused(folder)
             return corpus
     except OSError as error:
         raise unwritable(folder, error, DataError) from None
@@ -419,27 +415,9 @@ def _locked(folder: Path, kind: int) -> Iterator[None]:
         yield
 
 
-def _lock_against_removal(corpus: Corpus, file: Path) -> None:
-    """Keep a shared lock as long as the object exists."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would block
-    weakref.finalize(corpus, os.close, descriptor)
-    with suppress(OSError):  # the disk has no such lock
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-
-
-def remove_unused_corpora(folder: Path) -> None:
-    """Remove the corpora of a folder that no process has open; none while one is being written."""
-    # There is no such folder, another process has the lock, or the disk has no such lock.
-    with suppress(OSError), open_to_append(folder / ".lock") as writers:
-        fcntl.flock(writers, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove_unused(folder)
-
-
-def _remove_unused(folder: Path) -> None:
-    """Remove the corpora that no process has open; the caller has the lock of the folder."""
-    for corpus in folder.iterdir():
-        if not CORPUS_NAME.fullmatch(corpus.name) or corpus.is_symlink():
-            continue
-        with suppress(OSError), open_to_append(corpus / "corpus.json") as readers:
-            fcntl.flock(readers, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_named(corpus, WRITTEN)
+def remove_other_corpora(folder: Path, used: Collection[Path] = ()) -> None:
+    """Remove the corpora of a folder, complete or not, but for those that its run uses."""
+    for corpus in folder.glob("*"):
+        if CORPUS_NAME.fullmatch(corpus.name) and corpus not in used:
+            with suppress(OSError):
+                remove_named(corpus, WRITTEN)

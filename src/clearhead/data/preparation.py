@@ -12,7 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from clearhead.data.corpus import Corpus, Tokenizers, build_corpus, encode_pairs, lengths_of
+from clearhead.data.corpus import (
+    Corpus,
+    Tokenizers,
+    build_corpus,
+    encode_pairs,
+    lengths_of,
+    remove_other_corpora,
+)
 from clearhead.data.inputs import FeatureInputs, Inputs, feature_inputs, text_inputs
 from clearhead.data.judging.checks import PAIRS, Checker
 from clearhead.data.judging.report import FINDINGS, DataReport, Finding, write_findings
@@ -104,6 +111,7 @@ def prepare_pairs(
     if parts.replay:
         replay = build_corpus(folder, parts.replay, tokenizers, data, held_out, note=note)
         found.append((replay.report, replay.findings))
+    remove_other_corpora(folder, [each.folder for each in (corpus, replay) if each is not None])
     for part, earlier in ((parts.validation, ()), (parts.test, parts.validation.examples)):
         if not (part and checks):
             continue

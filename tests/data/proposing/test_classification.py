@@ -598,21 +598,3 @@ def test_the_commands_that_init_writes_can_be_copied(
     ]
     assert [words[1] for words in commands] == ["train", "train", "classify"]
     assert commands[-1] == ["clearhead", "classify", "runs/my labels", *rest]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--input features", "--input has no effect"),
-        ("--label-column topic", "--label-column has no effect"),
-        (
-            "--task classification --input features --text-column t",
-            "--text-column has no effect",
-        ),
-    ],
-)
-def test_options_that_mean_nothing_are_rejected(tmp_path: Path, words: str, message: str) -> None:
-    code, _, err = run("init", str(tmp_path / "m"), *words.split())
-    assert code == ConfigError.exit_code
-    assert message in err
-    assert list(tmp_path.iterdir()) == []
