@@ -387,30 +387,21 @@ def assert_same(left: Tensor, right: Tensor) -> None:
     torch.testing.assert_close(left, right, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("kind", ["words", "frames"])
 @settings(max_examples=30)
-@given(rates, seeds)
-def test_a_share_of_the_tokens_of_each_row_becomes_unknown(rate: float, seed: int) -> None:
-    ids = some_ids(seed)
+@given(rate=rates, seed=seeds)
+def test_a_share_of_the_positions_of_each_row_is_hidden(kind: str, rate: float, seed: int) -> None:
+    original = some_ids(seed) if kind == "words" else some_features(seed)
     torch.manual_seed(seed)
-    found = hide_words(ids, UNK, rate)
-    hidden = found == UNK
-    assert_same(found[~hidden], ids[~hidden])
+    if kind == "words":
+        found, first = hide_words(original, UNK, rate), 1
+        hidden = found == UNK
+    else:
+        found, first = FEATURES.hide(original, rate), 0
+        hidden = (found == 0).all(dim=-1)  # the mean, as a whole
+    assert_same(found[~hidden], original[~hidden])
     for row in range(ROWS):
-        assert_share(hidden[row, 1 : LENGTH - 100 * row], rate)
-
-
-@settings(max_examples=30)
-@given(rates, seeds)
-def test_a_share_of_the_frames_of_each_row_becomes_the_mean_as_a_whole(
-    rate: float, seed: int
-) -> None:
-    features = some_features(seed)
-    torch.manual_seed(seed)
-    found = FEATURES.hide(features, rate)
-    hidden = (found == 0).all(dim=-1)
-    assert_same(found[~hidden], features[~hidden])
-    for row in range(ROWS):
-        assert_share(hidden[row, : LENGTH - 100 * row], rate)
+        assert_share(hidden[row, first : LENGTH - 100 * row], rate)
 
 
 def test_where_all_is_hidden_the_start_and_the_padding_stay() -> None:

@@ -11,7 +11,6 @@ import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -231,19 +230,6 @@ def test_arrays_of_one_length_or_of_one_sequence(
         ]
         if "y" not in arrays:
             assert refusal(path).where == path
-
-
-def test_files_read_in_part_are_closed(write: Write) -> None:
-    # ResourceWarning is an error in these tests.
-    cases = [
-        write("a.ts", HEADER + "1:2:a\n" * 9),
-        write("a.csv", "sequence,label,a\n" + "".join(f"{line},x,1\n" for line in range(9))),
-        write("a.npz", archive_bytes(x=np.zeros((9, 2, 1)), y=np.zeros(9))),
-    ]
-    for path in cases:
-        sequences = read_feature_sequences(path)
-        assert len(list(islice(sequences, 2))) == 2
-        del sequences
 
 
 # Refusals
