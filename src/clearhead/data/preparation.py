@@ -38,7 +38,7 @@ from clearhead.data.trainable import (
 from clearhead.errors import ConfigError, DataError
 from clearhead.folder.files import atomic_file
 from clearhead.settings import RunConfig
-from clearhead.tokenizer import NormalForm, Tokenizer, form_of, learn_tokenizer, with_form
+from clearhead.tokenizer import Tokenizer, form_of, learn_tokenizer, with_form
 
 FEWEST = 20
 """Fewer validation examples do not choose the weights or the temperature of a classifier: see
@@ -66,7 +66,8 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
 
     Held-out pairs are ignored, unless `drop_held_out` is false.
     """
-    forms: list[NormalForm] = []
+    form = form_of(config, (pair.source for pair in parts.train.pairs()))
+    forms = form, form.of_target()
 
     def learn(*sides: int) -> Tokenizer:
         texts = (
@@ -74,8 +75,6 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
         )
         return learn_tokenizer(texts, config.tokenizer, forms[sides[-1]])
 
-    form = form_of(config, (pair.source for pair in parts.train.pairs()))
-    forms += form, form.of_target()
     if config.tokenizer.joint:
         both = learn(0, 1)
         return with_form(both, form), both

@@ -18,7 +18,6 @@ from clearhead.data.reading.columns import columns_hint
 from clearhead.data.reading.features import count_features
 from clearhead.data.reading.labelled import SEPARATOR, Labelled, in_columns
 from clearhead.data.reading.parts import DataPart, Parts, parts_of
-from clearhead.data.reading.tables import GROUP
 from clearhead.data.validation_split import split_validation
 from clearhead.errors import DataError, first_few
 from clearhead.settings import DataConfig, RunConfig
@@ -103,16 +102,14 @@ def read_labelled(config: RunConfig, parts: Parts) -> Parts:
 def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
     examples = part.examples
     share, smallest = config.data.validation_share, config.data.smallest_class
-    names = [example.group for example in examples]
-    train, validation = split_validation(examples, share, config.seed, smallest, names)
+    train, validation = split_validation(examples, share, config.seed, smallest)
     if validation:
         return replace(part, examples=train), DataPart("validation", part.files, validation)
     count = round(share * len(examples))
     why = f"{len(examples)} × data.validation_share = {len(examples)} × {share:g} is {count} "
     why += f"example{'' if count == 1 else 's'} when rounded"
     if count:
-        why += f", and each class keeps {smallest} different inputs to train on"
-        why += f" (of different groups: {GROUP})" if any(names) else ""
+        why += f", and each class keeps {smallest} different inputs to train on (in whole groups)"
     raise DataError(
         "no example is left to validate on",
         where=part.where,
