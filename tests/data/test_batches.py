@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,6 +82,14 @@ def tokenizer_of(
     return learn_tokenizer([*learned_from, "0 1 2 3 4 5 6 7 8 9"], config)
 
 
+def sampled_corpus(
+    folder: Path, sampling: float, max_length: int = 256, **choices: Any
+) -> tuple[Tokenizer, Corpus, SubwordSampling]:
+    tokenizer = tokenizer_of(sampling=sampling, **choices)
+    corpus = corpus_of(folder, tokenizer)
+    return tokenizer, corpus, SubwordSampling(tokenizer, tokenizer, max_length)
+
+
 def plain(batch: Batch) -> list[list[list[int]]]:
     return [t.tolist() for t in (batch.source, batch.target_input, batch.target_output)]
 
@@ -113,9 +122,7 @@ def test_an_epoch_can_be_resumed_at_any_batch(
     strength: float, chunk_batches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clearhead.data.order.CHUNK_BATCHES", chunk_batches)
-    tokenizer = tokenizer_of(sampling=strength)
-    corpus = corpus_of(tmp_path, tokenizer)
-    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
+    _, corpus, sampling = sampled_corpus(tmp_path, strength)
     whole = [plain(batch) for batch in epoch_batches(corpus, 90, 1, 0, sampling=sampling)]
     assert len(whole) > 6
     for start in range(len(whole) + 1):
@@ -127,9 +134,7 @@ def test_an_epoch_can_be_resumed_at_any_batch(
 def test_sampling_changes_the_pieces_from_epoch_to_epoch_and_never_the_text(
     kind: str, tmp_path: Path
 ) -> None:
-    tokenizer = tokenizer_of(kind, sampling=0.3)
-    corpus = corpus_of(tmp_path, tokenizer)
-    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
+    tokenizer, corpus, sampling = sampled_corpus(tmp_path, 0.3, kind=kind)
     expected = sorted(
         (tokenizer.decode(corpus.source(row)), tokenizer.decode(corpus.target(row)))
         for row in range(len(corpus))
@@ -162,9 +167,8 @@ def test_a_draw_longer_than_the_limit_is_not_used(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_out_exactly_is_not_sampled(tmp_path: Path) -> None:
-    lacking = tokenizer_of(sampling=0.9, byte_fallback=False, learned_from=TEXTS[:2])
-    corpus = corpus_of(tmp_path, lacking)
-    sampling = SubwordSampling(lacking, lacking, max_length=256)
+    few: dict[str, Any] = {"byte_fallback": False, "learned_from": TEXTS[:2]}
+    lacking, corpus, sampling = sampled_corpus(tmp_path, 0.9, **few)
     drawn, usual = (
         [row for batch in epoch_batches(corpus, 200, 1, 0, sampling=way) for row in unpadded(batch)]
         for way in (sampling, None)
@@ -176,11 +180,10 @@ def test_what_cannot_be_written_out_exactly_is_not_sampled(tmp_path: Path) -> No
 
 
 def test_rows_longer_than_a_whole_chunk_may_be_drawn(tmp_path: Path) -> None:
-    tokenizer = tokenizer_of(sampling=0.3)
-    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
+    _, corpus, sampling = sampled_corpus(tmp_path, 0.3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clearhead.data.order.CHUNK_BATCHES", 2)
-        drawn = list(epoch_batches(corpus_of(tmp_path, tokenizer), 1, 1, 0, sampling=sampling))
+        drawn = list(epoch_batches(corpus, 1, 1, 0, sampling=sampling))
     assert [len(batch.source) for batch in drawn] == [1] * 60
 
 
@@ -225,11 +228,10 @@ def test_a_sampled_epoch_that_is_left_ends_its_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clearhead.data.order.CHUNK_BATCHES", 3)
-    tokenizer = tokenizer_of(sampling=0.3)
-    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
+    _, corpus, sampling = sampled_corpus(tmp_path, 0.3)
     # Iterators that the traceback of an expected error holds may have threads too.
     others = set(batch_threads())
-    batches = epoch_batches(corpus_of(tmp_path, tokenizer), 90, 1, 0, sampling=sampling)
+    batches = epoch_batches(corpus, 90, 1, 0, sampling=sampling)
     next(batches)
     assert set(batch_threads()) - others
     batches.close()  # pyright: ignore[reportAttributeAccessIssue]
