@@ -240,7 +240,8 @@ def _about_languages(
     crossed = dict(zip(words, reversed(learned.values()), strict=True))
     # A translator of both directions may be validated in the rarer one.
     if len(words) == 2 and all(
-        known_share(words[name], crossed[name]) > SWAPPED_SIDES * shares[name] for name in words
+        known_share(words[name], crossed[name]) > max(FOREIGN, SWAPPED_SIDES * share)
+        for name, share in shares.items()
     ):
         percent = (f"{100 * share:.0f} % of the {name}" for name, share in shares.items())
         yield Doubt(
