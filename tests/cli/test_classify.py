@@ -122,53 +122,32 @@ def test_the_text_column_is_named_or_a_position(models: Path) -> None:
     assert run(*features)[0] == 2
 
 
-@pytest.mark.parametrize("header", ["text,label", "review,label", "review,mood", "text,id", ""])
-def test_a_header_that_is_read_as_a_text_is_warned_of(models: Path, header: str) -> None:
-    second = [str(n) for n in range(12)] if header.endswith("id") else TRUTH * 2
-    rows = [f"{text} a,{cell}" for text, cell in zip(TEXTS * 2, second, strict=True)]
-    Path("in.csv").write_text("".join(f"{line}\n" for line in ([header] if header else []) + rows))
-    words = ("classify", str(models / "texts"), "-i", "in.csv", "--text-column")
-    code, out, err = run(*words, "1")
-    assert (code, len(out.splitlines())) == (0, len(rows) + bool(header))
-    if not header:
-        assert err == ""
-        return
-    (line,) = err.splitlines()
-    assert "in.csv:1" in line
-    (column,) = re.findall(r'--text-column "(\w+)"', line)
-    code, without, err = run(*words, column)
-    assert (code, without.splitlines(), err) == (0, out.splitlines()[1:], "")
-
-
-@pytest.mark.parametrize("count", [1, 4, 12])
-def test_labels_that_would_be_read_as_texts_are_refused(models: Path, count: int) -> None:
+@pytest.mark.parametrize("count", [1, 12])
+def test_a_known_label_in_line_1_shows_the_columns(models: Path, count: int) -> None:
     rows = [(f"text number {n}", "yes" if n % 3 else "no") for n in range(count)]
-    words = ("classify", str(models / "texts"), "-i")
-    tables = [("bare.tsv", [], "1"), ("names.tsv", [("says", "is")], "says")]
-    for name, header, column in tables:
-        Path(name).write_text("".join("\t".join(row) + "\n" for row in (*header, *rows)))
+    words = ("classify", str(models / "texts"), "--json", "-i")
+    for name in ("last.tsv", "last.txt", "first.tsv", "first.txt"):
+        turn = 1 if "last" in name else -1
+        Path(name).write_text("".join("\t".join(row[::turn]) + "\n" for row in rows))
         code, out, err = run(*words, name)
-        assert (code, out) == (3, "")
-        assert name in err
-        (option,) = re.findall(r"--text-column (\S+)", err)
-        assert option.strip('"') == column
-        code, out, _ = run(*words, name, "--text-column", option.strip('"'))
-        assert (code, len(out.splitlines())) == (0, len(rows))
-    # The other order is that of training.
-    Path("first.tsv").write_text(labelled((label, text) for text, label in rows))
-    assert run(*words, "first.tsv")[0] == 0
+        assert (code, err) == (0, "")
+        assert [json.loads(line)["input"] for line in out.splitlines()] == [row[0] for row in rows]
+    Path("names.tsv").write_text("says\tis\n" + "".join("\t".join(row) + "\n" for row in rows))
+    assert run(*words, "names.tsv")[:2] == (3, "")
+    assert run(*words, "names.tsv", "--text-column", "says")[1] == out
 
 
 @pytest.mark.parametrize("name", ["reviews.csv", "bare.csv", "ids.tsv", "keys.jsonl", "few.csv"])
 def test_the_advice_about_the_text_column_is_right(models: Path, name: str) -> None:
-    rows = list(zip(TEXTS, TRUTH, strict=True))
+    texts = [f"{text} {n}" for n in range(2) for text in TEXTS]
+    rows = list(zip(texts, TRUTH * 2, strict=True))
     Path(name).write_text(
         {
             "reviews.csv": "review,rating\n" + "".join(f"{row[0]},{row[1]}\n" for row in rows),
             "bare.csv": "".join(f"{text},{label}\n" for text, label in rows),
-            "ids.tsv": "id\tText\tnote\n" + "".join(f"1\t{text}\tx\n" for text in TEXTS),
-            "keys.jsonl": "".join(json.dumps({"texts": text}) + "\n" for text in TEXTS),
-            "few.csv": "a,b\n" + "".join(f"{text},1\n" for text in TEXTS),
+            "ids.tsv": "id\tText\tnote\n" + "".join(f"1\t{text}\tx\n" for text in texts),
+            "keys.jsonl": "".join(json.dumps({"texts": text}) + "\n" for text in texts),
+            "few.csv": "a,b\n" + "".join(f"{text},1\n" for text in texts),
         }[name]
     )
     words = ("classify", str(models / "texts"), "-i")
@@ -177,29 +156,22 @@ def test_the_advice_about_the_text_column_is_right(models: Path, name: str) -> N
     assert name in err
     assert "label" not in err.split("What to do")[1]
     column = re.findall(r'--text-column "?(\w+)', err)[0].replace("NAME", "a")
-    Path("in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    Path("in.txt").write_text("".join(f"{text}\n" for text in texts))
     assert run(*words, name, "--text-column", column) == run(*words, "in.txt")
 
 
-@pytest.mark.parametrize("count", [1, 6])
-def test_a_text_file_with_labels_is_read_as_in_training(models: Path, count: int) -> None:
-    words = ("classify", str(models / "texts"), "--json", "-i")
-    Path("in.txt").write_text("".join(f"{text}\n" for text in TEXTS[:count]))
-    expected = run(*words, "in.txt")
-    rows = list(zip(TRUTH, TEXTS, strict=True))[:count]
-    Path("first.txt").write_text(labelled(rows))
-    assert run(*words, "first.txt") == expected
-    Path("last.txt").write_text("".join(f"{text}\t{label}\n" for label, text in rows))
-    assert run(*words, "last.txt") == expected
-    # A file with other lines has texts only, perhaps with tabs.
+def test_a_text_file_without_a_label_in_line_1_has_a_text_per_line(models: Path) -> None:
+    words = ("classify", str(models / "texts"), "--json", "-i", "other.txt")
+    rows = labelled(zip(TRUTH, TEXTS, strict=True))
     for other in ("a\n", "maybe\ta\n", "a\tb\tc\n"):
-        for lines in (other + labelled(rows), labelled(rows) + other):
-            Path("other.txt").write_text(lines)
-            code, out, err = run(*words, "other.txt")
-            assert code == 0
-            inputs = [json.loads(line)["input"] for line in out.splitlines()]
-            assert inputs == lines.splitlines()
-            assert err.count("warning") == (not lines.startswith(other))
+        Path("other.txt").write_text(other + rows)
+        code, out, err = run(*words)
+        assert (code, err) == (0, "")
+        inputs = [json.loads(line)["input"] for line in out.splitlines()]
+        assert inputs == (other + rows).splitlines()
+        Path("other.txt").write_text(rows + other)
+        if other != "maybe\ta\n":
+            assert run(*words)[0] == 3  # the row has not two cells
 
 
 def test_labels_in_the_standard_input_get_a_warning(models: Path) -> None:

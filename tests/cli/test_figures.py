@@ -264,21 +264,6 @@ def test_the_labels_of_a_classifier_are_printed(models: Path, tmp_path: Path, ki
     assert first == f"clearhead: label: {labels or 'none, all probabilities are below 0.5'}"
 
 
-def test_frames_are_named_by_their_times_if_the_file_has_times(
-    models: Path, tmp_path: Path
-) -> None:
-    rows = [f"{name},{time},1,{time},0" for name in "pq" for time in ("0.5", "0.75", "2")]
-    rows[0] = rows[0].replace("0.5,1", "0.0625,1")
-    (tmp_path / "x.csv").write_text("sequence,time,x,y,z\n" + "\n".join(rows) + "\n")
-    words = ("--input", tmp_path / "x.csv", "--lines", "2", "--format", "svg", "-o", tmp_path / "p")
-    drawn(models / "features", *words)
-    svg = texts_of(tmp_path / "p")
-    names = ("0.5", "0.75", "2", "query: frame", "key: frame", "source frame")
-    assert all(f">{name}<" in svg for name in names)
-    assert ">0.0625<" not in svg
-    assert "source position" not in svg
-
-
 @pytest.mark.parametrize("kind", ["texts", "features"])
 def test_a_cut_input_gives_a_warning(models: Path, tmp_path: Path, kind: str) -> None:
     times = [n / 10 for n in range(LONGEST + 3)]
@@ -293,8 +278,6 @@ def test_a_cut_input_gives_a_warning(models: Path, tmp_path: Path, kind: str) ->
     assert warning.startswith("clearhead: warning: ")
     assert warning.endswith(f"has {length} {unit} and was cut to {LONGEST}")
     assert label.startswith("clearhead: label: ")
-    last = f">{times[LONGEST]}<"
-    assert last not in texts_of(tmp_path / "p")
 
 
 def test_a_classifier_of_features_reads_one_sequence_of_a_file(

@@ -68,7 +68,7 @@ def _mistakes() -> list[Mistake]:
             ),
             (
                 "m --task classification --train bare-swapped.tsv --validation bare.tsv",
-                *(3, "bare.tsv:1", "columns of bare-swapped.tsv"),
+                *(3, "bare.tsv:1", "write all files alike"),
             ),
             ("m --text-column body", 2, "--text-column", "--task"),
             ("missing/m", 2, "missing", "mkdir"),
@@ -179,8 +179,8 @@ def _mistakes() -> list[Mistake]:
             ("runs/features --input texts.csv", 3, "texts.csv"),
             ("runs/texts --input sequences.npy", 3, "sequences.npy", "NumPy"),
             ("runs/texts -i bare.tsv", 3, "bare.tsv", "--text-column 1"),
-            ("runs/texts -i names.csv", 3, "names.csv:1", '--text-column "sentence"'),
-            ("runs/texts -i names.tsv", 3, "names.tsv", '--text-column "sentence"'),
+            ("runs/texts -i names.csv", 3, "names.csv:1", "--text-column"),
+            ("runs/texts -i names.tsv", 3, "names.tsv", "--text-column"),
         ],
         "evaluate": [
             ("runs/translator", 3, "--source"),
@@ -193,7 +193,7 @@ def _mistakes() -> list[Mistake]:
             ("runs/texts --data unseen.tsv", 3, "unseen.tsv:1", "maybe"),
             ("runs/texts --data a.en", 3, "a.en", ".tsv"),
             ("runs/texts --data bare.tsv", 3, "bare.tsv:1", "--text-column 1 --label-column 2"),
-            ("runs/texts --data names.tsv", 3, '--text-column "sentence" --label-column "mood"'),
+            ("runs/texts --data names.tsv", 3, "names.tsv:1", "data.text_column"),
             ("runs/texts runs/texts --data test.tsv", 3, "twice"),
             ("runs/translator runs/texts --source a.en --reference a.de", 2, "runs/texts"),
         ],

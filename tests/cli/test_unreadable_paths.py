@@ -206,7 +206,6 @@ def test_init_cannot_write_a_name_that_is_not_utf_8(
     code, out, err = run("init", "m", "--task", "classification", "--train", name)
     assert (code, out) == (2, "")
     assert "m.toml" in err
-    assert 'train = ["caf' in err
     assert "rename" in err
     assert "space" not in err
     assert not Path("m.toml").exists()

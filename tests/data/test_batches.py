@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,12 +20,9 @@ from clearhead.data.batches import (
 )
 from clearhead.data.corpus import Corpus, build_corpus
 from clearhead.data.order import batch_order, largest
-from clearhead.data.preparation import TranslationData
 from clearhead.data.reading.parts import DataPart
-from clearhead.settings import DataConfig, RunConfig, TokenizerConfig
-from clearhead.tasks.translation import TranslationTask
+from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, learn_tokenizer
-from clearhead.training.progress import Meter
 from small_data import batch_threads, typical_lengths
 
 ids = st.lists(st.integers(3, 50), max_size=7)
@@ -53,22 +50,6 @@ def test_collating_pads_and_adds_bos_and_eos(pairs: list[tuple[list[int], list[i
     assert batch.target_input.shape == batch.target_output.shape
     assert batch.source_tokens == sum(len(source) for source, _ in pairs)
     assert batch.target_tokens == sum(len(target) + 1 for _, target in pairs)
-
-
-def test_the_share_of_padding_counts_both_sides() -> None:
-    batch = collate([[5, 5, 5, 5], [5]], [[7], [7, 7, 7]])
-    assert padding_shown(batch) == pytest.approx((3 + 2) / 16)
-    assert padding_shown(collate([[5]], [[7]])) == 0.0
-
-
-def padding_shown(batch: Batch) -> float:
-    """The share of padding that training reports after a step on this batch."""
-    words = WordTokenizer.learn(TEXTS)
-    # Counting asks neither for the corpus nor for what belongs to validation.
-    data = TranslationData(words, words, cast(Corpus, None), (), ())
-    meter = Meter(torch.device("cpu"))
-    meter.count(TranslationTask(RunConfig(), data).counts(batch))
-    return meter.report(step=1, epoch=0, elapsed_s=1.0, remaining_s=None).shares["padding"]
 
 
 # An epoch
@@ -99,6 +80,14 @@ def tokenizer_of(
         byte_fallback=byte_fallback,
     )
     return learn_tokenizer([*learned_from, "0 1 2 3 4 5 6 7 8 9"], config)
+
+
+def sampled_corpus(
+    folder: Path, sampling: float, max_length: int = 256, **choices: Any
+) -> tuple[Tokenizer, Corpus, SubwordSampling]:
+    tokenizer = tokenizer_of(sampling=sampling, **choices)
+    corpus = corpus_of(folder, tokenizer)
+    return tokenizer, corpus, SubwordSampling(tokenizer, tokenizer, max_length)
 
 
 def plain(batch: Batch) -> list[list[list[int]]]:
@@ -133,9 +122,7 @@ def test_an_epoch_can_be_resumed_at_any_batch(
     strength: float, chunk_batches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clearhead.data.order.CHUNK_BATCHES", chunk_batches)
-    tokenizer = tokenizer_of(sampling=strength)
-    corpus = corpus_of(tmp_path, tokenizer)
-    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
+    _, corpus, sampling = sampled_corpus(tmp_path, strength)
     whole = [plain(batch) for batch in epoch_batches(corpus, 90, 1, 0, sampling=sampling)]
     assert len(whole) > 6
     for start in range(len(whole) + 1):
@@ -147,9 +134,7 @@ def test_an_epoch_can_be_resumed_at_any_batch(
 def test_sampling_changes_the_pieces_from_epoch_to_epoch_and_never_the_text(
     kind: str, tmp_path: Path
 ) -> None:
-    tokenizer = tokenizer_of(kind, sampling=0.3)
-    corpus = corpus_of(tmp_path, tokenizer)
-    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
+    tokenizer, corpus, sampling = sampled_corpus(tmp_path, 0.3, kind=kind)
     expected = sorted(
         (tokenizer.decode(corpus.source(row)), tokenizer.decode(corpus.target(row)))
         for row in range(len(corpus))
@@ -182,9 +167,8 @@ def test_a_draw_longer_than_the_limit_is_not_used(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_out_exactly_is_not_sampled(tmp_path: Path) -> None:
-    lacking = tokenizer_of(sampling=0.9, byte_fallback=False, learned_from=TEXTS[:2])
-    corpus = corpus_of(tmp_path, lacking)
-    sampling = SubwordSampling(lacking, lacking, max_length=256)
+    few: dict[str, Any] = {"byte_fallback": False, "learned_from": TEXTS[:2]}
+    lacking, corpus, sampling = sampled_corpus(tmp_path, 0.9, **few)
     drawn, usual = (
         [row for batch in epoch_batches(corpus, 200, 1, 0, sampling=way) for row in unpadded(batch)]
         for way in (sampling, None)
@@ -196,11 +180,10 @@ def test_what_cannot_be_written_out_exactly_is_not_sampled(tmp_path: Path) -> No
 
 
 def test_rows_longer_than_a_whole_chunk_may_be_drawn(tmp_path: Path) -> None:
-    tokenizer = tokenizer_of(sampling=0.3)
-    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
+    _, corpus, sampling = sampled_corpus(tmp_path, 0.3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clearhead.data.order.CHUNK_BATCHES", 2)
-        drawn = list(epoch_batches(corpus_of(tmp_path, tokenizer), 1, 1, 0, sampling=sampling))
+        drawn = list(epoch_batches(corpus, 1, 1, 0, sampling=sampling))
     assert [len(batch.source) for batch in drawn] == [1] * 60
 
 
@@ -245,11 +228,10 @@ def test_a_sampled_epoch_that_is_left_ends_its_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clearhead.data.order.CHUNK_BATCHES", 3)
-    tokenizer = tokenizer_of(sampling=0.3)
-    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
+    _, corpus, sampling = sampled_corpus(tmp_path, 0.3)
     # Iterators that the traceback of an expected error holds may have threads too.
     others = set(batch_threads())
-    batches = epoch_batches(corpus_of(tmp_path, tokenizer), 90, 1, 0, sampling=sampling)
+    batches = epoch_batches(corpus, 90, 1, 0, sampling=sampling)
     next(batches)
     assert set(batch_threads()) - others
     batches.close()  # pyright: ignore[reportAttributeAccessIssue]

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import fcntl
-import gc
 import json
 import os
-import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from clearhead.data import corpus as corpus_module
-from clearhead.data.corpus import Corpus, build_corpus, remove_unused_corpora
-from clearhead.data.judging.report import DataReport
+from clearhead.data.corpus import Corpus, build_corpus, remove_other_corpora
 from clearhead.data.judging.text_style import ExtentCounts
 from clearhead.data.reading.pairs import Pair, read_pairs
 from clearhead.data.reading.parts import DataPart, file_hash
 from clearhead.errors import DataError
 from clearhead.folder.files import open_to_append
+from clearhead.folder.manifest import entry_of, sealed
 from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
 
@@ -37,29 +36,31 @@ def write(path: Path, lines: Iterable[str]) -> str:
     return str(path)
 
 
-def encoded(
-    folder: Path,
-    files: Sequence[str],
-    source: Tokenizer,
-    target: Tokenizer,
-    config: DataConfig,
-    held_out: Iterable[Pair] = (),
-    progress: Callable[[int], None] | None = None,
-    note: Callable[[str], object] = print,
-) -> tuple[Corpus, DataReport]:
-    part = DataPart("train", tuple(files))
-    corpus = build_corpus(folder, part, (source, target), config, held_out, progress, note)
-    return corpus, corpus.report
+@dataclass
+class Data:
+    """Files of pairs, and their tokenizers."""
+
+    folder: Path
+    files: list[str]
+    tokenizers: tuple[Tokenizer, Tokenizer]
+
+    def encoded(self, config: DataConfig = CONFIG, **rest: Any) -> Corpus:
+        part, rest = DataPart("train", tuple(self.files)), {"note": print, **rest}
+        return build_corpus(self.folder, part, self.tokenizers, config, **rest)
+
+    def texts(self, corpus: Corpus) -> list[tuple[str, str]]:
+        source, target = self.tokenizers
+        return [
+            (source.decode(corpus.source(row)), target.decode(corpus.target(row)))
+            for row in range(len(corpus))
+        ]
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[str]:
-    return [write(tmp_path / "train.en", SOURCES), write(tmp_path / "train.de", TARGETS)]
-
-
-@pytest.fixture
-def tokenizers() -> tuple[Tokenizer, Tokenizer]:
-    return WordTokenizer.learn(SOURCES), WordTokenizer.learn(TARGETS)
+def data(tmp_path: Path) -> Data:
+    files = [write(tmp_path / "train.en", SOURCES), write(tmp_path / "train.de", TARGETS)]
+    tokenizers = WordTokenizer.learn(SOURCES), WordTokenizer.learn(TARGETS)
+    return Data(tmp_path / "c", files, tokenizers)
 
 
 @pytest.fixture
@@ -76,29 +77,19 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return folders
 
 
-def texts(corpus: Corpus, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[tuple[str, str]]:
-    return [
-        (tokenizers[0].decode(corpus.source(row)), tokenizers[1].decode(corpus.target(row)))
-        for row in range(len(corpus))
-    ]
-
-
 @pytest.mark.parametrize("block", [1, 4, 1000])
 def test_kept_pairs_come_back_in_order(
-    block: int,
-    files: list[str],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    block: int, data: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpus_module, "BLOCK_PAIRS", block)
     monkeypatch.setattr(corpus_module, "BLOCK", block)
     read: list[int] = []
-    corpus, report = encoded(tmp_path / "c", files, *tokenizers, CONFIG, progress=read.append)
+    corpus = data.encoded(progress=read.append)
     kept = [
         pair for pair in zip(SOURCES, TARGETS, strict=True) if max(len(t.split()) for t in pair) < 6
     ]
-    assert texts(corpus, tokenizers) == kept
+    assert data.texts(corpus) == kept
+    report = corpus.report
     assert len(corpus) == report.kept == len(kept) < report.read == len(SOURCES) == read[-1]
     assert corpus.source_lengths.tolist() == [len(source.split()) for source, _ in kept]
     assert corpus.target_lengths.tolist() == [len(target.split()) for _, target in kept]
@@ -114,120 +105,89 @@ def test_kept_pairs_come_back_in_order(
             corpus.source(row)
 
 
-def test_a_block_of_long_pairs_is_short(
-    files: list[str],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_block_of_long_pairs_is_short(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_module, "BLOCK_CHARACTERS", 100)
     read: list[int] = []
-    corpus, _ = encoded(tmp_path / "c", files, *tokenizers, DataConfig(), progress=read.append)
-    assert texts(corpus, tokenizers) == list(zip(SOURCES, TARGETS, strict=True))
+    corpus = data.encoded(DataConfig(), progress=read.append)
+    assert data.texts(corpus) == list(zip(SOURCES, TARGETS, strict=True))
     assert 3 < len(read) < len(SOURCES)
 
 
 def test_every_finding_is_in_a_file_though_the_report_has_the_first_ones(
-    tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpus_module, "BLOCK_PAIRS", 4)
     pairs = [("a", "b"), *[("a", "b")] * 9, ("", "b"), ("c", "")]
-    names = [tmp_path / "train.en", tmp_path / "train.de"]
-    files = [write(name, side) for name, side in zip(names, zip(*pairs, strict=True), strict=True)]
-    corpus, report = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
+    for file, side in zip(data.files, zip(*pairs, strict=True), strict=True):
+        write(Path(file), side)
+    corpus = data.encoded()
     found = [line.split("\t") for line in corpus.findings.read_text().splitlines()]
     empty = ("train.en:11", "a side is empty"), ("train.de:12", "a side is empty")
     repeated = {(f"train.en:{line}", "the same pair came before") for line in range(2, 11)}
     assert {(place, text) for place, text in found} == {*repeated, *empty}
-    assert {finding.text: finding.has_more for finding in report.findings} == {
+    assert {finding.text: finding.has_more for finding in corpus.report.findings} == {
         "a side is empty": False,
         "the same pair came before": True,
     }
-    assert len(found) == sum(finding.count for finding in report.findings)
+    assert len(found) == sum(finding.count for finding in corpus.report.findings)
 
 
-def test_a_finding_in_a_file_whose_name_is_no_unicode_is_noted(
-    tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
-) -> None:
-    name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.tsv")
-    with open(name, "w") as file:
+def test_a_finding_in_a_file_whose_name_is_no_unicode_is_noted(data: Data) -> None:
+    data.files = [os.fsdecode(os.fsencode(data.folder.parent) + b"/caf\xe9.tsv")]
+    with open(data.files[0], "w") as file:
         file.write("a\tb\na\tb\n")
-    corpus, _ = encoded(tmp_path / "c", [name], *tokenizers, CONFIG)
-    assert corpus.findings.read_bytes() == b"caf\xe9.tsv:2\tthe same pair came before\n"
+    found = data.encoded().findings.read_bytes()
+    assert found == b"caf\xe9.tsv:2\tthe same pair came before\n"
 
 
-def test_a_large_vocabulary_is_stored_in_32_bits(
-    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
-) -> None:
+def test_a_large_vocabulary_is_stored_in_32_bits(data: Data) -> None:
     words = [f"w{n:06}" for n in range(2**16 - 4)]
     fits, large = WordTokenizer(words), WordTokenizer([*words, "source"])
     assert len(fits) == 2**16
-    config = DataConfig()
-    corpus, _ = encoded(tmp_path / "c", files, fits, tokenizers[1], config)
+    data.tokenizers = fits, data.tokenizers[1]
+    corpus = data.encoded(DataConfig())
     assert corpus.source(0).dtype == np.uint16
     assert corpus.source(0).tolist() == [fits.unk_id] * 2
-    corpus, _ = encoded(tmp_path / "c", files, large, tokenizers[1], config)
+    data.tokenizers = large, data.tokenizers[1]
+    corpus = data.encoded(DataConfig())
     assert corpus.source(0).dtype == np.uint32
     assert corpus.source(0).tolist() == large.encode("source 0")
     assert max(corpus.source(0)) == 2**16
 
 
-def test_sentencepiece_ids_come_back(files: list[str], tmp_path: Path) -> None:
-    joint = learn_tokenizer([*SOURCES, *TARGETS], TokenizerConfig(max_vocabulary=300))
-    corpus, report = encoded(tmp_path / "c", files, joint, joint, DataConfig())
-    assert texts(corpus, (joint, joint)) == list(zip(SOURCES, TARGETS, strict=True))
-    assert report.findings == ()
-
-
-def test_a_corpus_is_used_again_while_nothing_changed(
-    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, built: list[Path]
-) -> None:
-    excluded = [Pair("x", "y", 1)]
-    first = encoded(tmp_path / "c", files, *tokenizers, CONFIG, excluded)
-    again = encoded(tmp_path / "c", files, *tokenizers, CONFIG, list(excluded))
+def test_a_corpus_is_used_again_while_nothing_changed(data: Data, built: list[Path]) -> None:
+    first, again = (data.encoded(held_out=[Pair("x", "y", 1)]) for _ in range(2))
     assert len(built) == 1
-    assert first[1] == again[1]
-    assert first[0].extents == again[0].extents
-    assert texts(first[0], tokenizers) == texts(again[0], tokenizers)
-
-
-Change = Callable[[list[str], "dict[str, object]"], object]
+    assert (first.report, first.extents) == (again.report, again.extents)
+    assert data.texts(first) == data.texts(again)
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("lines", "config", "held_out", "target"),
     [
-        lambda files, options: write(Path(files[1]), ["other", *TARGETS[1:]]),
-        lambda files, options: options.update(config=DataConfig(max_length=6)),
-        lambda files, options: options.update(config=DataConfig(max_length=5, max_length_ratio=8)),
-        lambda files, options: options.update(
-            config=DataConfig(max_length=5, drop_duplicates=False)
-        ),
-        lambda files, options: options.update(excluded=[Pair(SOURCES[0], TARGETS[0], 1)]),
-        lambda files, options: options.update(excluded=[Pair(SOURCES[0], "z", 1)]),
-        lambda files, options: options.update(target=WordTokenizer(["other"])),
+        (["other", *TARGETS[1:]], {}, (), None),
+        (None, {"max_length": 6}, (), None),
+        (None, {"max_length_ratio": 8}, (), None),
+        (None, {"drop_duplicates": False}, (), None),
+        (None, {}, [Pair(SOURCES[0], TARGETS[0], 1)], None),
+        (None, {}, [Pair(SOURCES[0], "z", 1)], None),
+        (None, {}, (), WordTokenizer(["other"])),
     ],
     ids=["a line", "length", "ratio", "duplicates", "held out", "held-out source", "tokenizer"],
 )
 def test_anything_it_depends_on_makes_a_new_corpus(
-    change: Change,
-    files: list[str],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    tmp_path: Path,
+    lines: list[str] | None,
+    config: dict[str, Any],
+    held_out: Iterable[Pair],
+    target: Tokenizer | None,
+    data: Data,
     built: list[Path],
 ) -> None:
-    options: dict[str, object] = {"config": CONFIG, "excluded": [], "target": tokenizers[1]}
-
-    def build() -> None:
-        encoded(
-            *(tmp_path / "c", files, tokenizers[0], options["target"]),  # pyright: ignore
-            config=options["config"],  # pyright: ignore[reportArgumentType]
-            held_out=options["excluded"],  # pyright: ignore[reportArgumentType]
-        )
-
-    build()
-    change(files, options)
-    build()
+    data.encoded()
+    if lines:
+        write(Path(data.files[1]), lines)
+    data.tokenizers = data.tokenizers[0], target or data.tokenizers[1]
+    data.encoded(replace(CONFIG, **config), held_out=held_out)
     assert len(set(built)) == 2
     assert all(len(folder.name) == 16 for folder in built)
     assert built[-1].is_dir()
@@ -236,18 +196,12 @@ def test_anything_it_depends_on_makes_a_new_corpus(
 @pytest.mark.parametrize("name", [*corpus_module.FILES, "corpus.json"])
 @pytest.mark.parametrize("damage", ["missing", "short", "empty", "a bit", "a pipe"])
 def test_a_damaged_corpus_is_made_again(
-    name: str,
-    damage: str,
-    files: list[str],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    tmp_path: Path,
-    built: list[Path],
+    name: str, damage: str, data: Data, built: list[Path]
 ) -> None:
-    corpus, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
-    expected = texts(corpus, tokenizers)
+    corpus = data.encoded()
+    expected = data.texts(corpus)
     path = corpus.folder / name
     content = path.read_bytes()
-    del corpus
     path.unlink()
     middle = len(content) // 2
     changed = {
@@ -260,19 +214,18 @@ def test_a_damaged_corpus_is_made_again(
     elif damage != "missing":
         path.write_bytes(changed[damage])
     notes: list[str] = []
-    again, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG, note=notes.append)
-    assert texts(again, tokenizers) == expected
+    assert data.texts(data.encoded(note=notes.append)) == expected
     assert len(built) == 2
     assert len(notes) == 1
 
 
 def forge(folder: Path, name: str, values: np.ndarray) -> None:
-    """Replace a file of a corpus, with a hash as if it had been written so."""
+    """Replace a file of a corpus, with hashes as if it had been written so."""
     (folder / name).write_bytes(values.tobytes())
     tree = json.loads((folder / "corpus.json").read_text())
     del tree["sha256"]
-    tree["sha256"] = corpus_module._digest(folder, tree)
-    (folder / "corpus.json").write_text(json.dumps(tree))
+    tree["files"][name] = entry_of(folder / name)._asdict()
+    (folder / "corpus.json").write_text(json.dumps(sealed(tree)))
 
 
 @pytest.mark.parametrize("block", [1, 2, 1000])
@@ -293,70 +246,39 @@ def test_a_forged_corpus_is_made_again(
     name: str,
     change: Callable[[np.ndarray], np.ndarray],
     block: int,
-    files: list[str],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    tmp_path: Path,
+    data: Data,
     built: list[Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(corpus_module, "BLOCK", block)
-    corpus, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
-    expected, folder = texts(corpus, tokenizers), corpus.folder
+    corpus = data.encoded()
+    expected, folder = data.texts(corpus), corpus.folder
     values = np.fromfile(folder / name, np.uint16 if name.endswith("ids") else np.int64)
-    del corpus
     forge(folder, name, values)
-    encoded(tmp_path / "c", files, *tokenizers, CONFIG)
+    data.encoded()
     assert len(built) == 1  # unchanged values are accepted
     forge(folder, name, change(values))
-    again, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
+    assert data.texts(data.encoded()) == expected
     assert len(built) == 2
-    assert texts(again, tokenizers) == expected
 
 
-def test_a_check_that_takes_long_is_noted(
-    files: list[str],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    notes: list[str] = []
-    encoded(tmp_path / "c", files, *tokenizers, CONFIG, note=notes.append)
-    encoded(tmp_path / "c", files, *tokenizers, CONFIG, note=notes.append)
-    assert not notes
-    monkeypatch.setattr(corpus_module, "QUIET_S", 0.0)
-    encoded(tmp_path / "c", files, *tokenizers, CONFIG, note=notes.append)
-    assert len(notes) == 1  # the next one comes after the interval
-
-
-@pytest.mark.parametrize("name", [".lock", "corpus.json"])
-def test_a_link_where_a_lock_is_taken_is_not_followed(
-    name: str, files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
-) -> None:
-    outside, folder = tmp_path / "outside", tmp_path / "c"
-    place = folder if name == ".lock" else folder / ("0" * 16)
-    place.mkdir(parents=True)
-    (place / name).symlink_to(outside)
-    if name == ".lock":
-        with pytest.raises(DataError):
-            encoded(folder, files, *tokenizers, CONFIG)
-    else:
-        encoded(folder, files, *tokenizers, CONFIG)
-    remove_unused_corpora(folder)
-    assert not outside.exists()
+def test_a_link_in_the_place_of_the_lock_is_not_followed(data: Data, tmp_path: Path) -> None:
+    data.folder.mkdir()
+    (data.folder / ".lock").symlink_to(tmp_path / "outside")
+    with pytest.raises(DataError):
+        data.encoded()
+    assert not (tmp_path / "outside").exists()
 
 
 def test_a_build_that_ends_early_leaves_nothing_that_is_trusted(
-    files: list[str],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    data: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(read: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        encoded(tmp_path / "c", files, *tokenizers, CONFIG, progress=interrupt)
-    assert [path.name for path in (tmp_path / "c").iterdir()] == [".lock"]
+        data.encoded(progress=interrupt)
+    assert [path.name for path in data.folder.iterdir()] == [".lock"]
 
     # Killed outright, a build cleans up nothing: what it left must not disturb the next one.
     def killed(read: int) -> None:
@@ -364,141 +286,56 @@ def test_a_build_that_ends_early_leaves_nothing_that_is_trusted(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        encoded(tmp_path / "c", files, *tokenizers, CONFIG, progress=killed)
+        data.encoded(progress=killed)
     monkeypatch.undo()
-    assert list((tmp_path / "c").glob(".*.partial"))
-    corpus, report = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
-    assert len(corpus) == report.kept
-    assert not list((tmp_path / "c").glob(".*.partial"))
+    assert list(data.folder.glob(".*.partial"))
+    corpus = data.encoded()
+    assert len(corpus) == corpus.report.kept
+    assert not list(data.folder.glob(".*.partial"))
 
 
-def kept_in(folder: Path) -> set[str]:
-    gc.collect()  # a corpus is closed when it is gone
-    return {path.name for path in folder.iterdir()}
+def test_a_run_removes_the_corpora_that_it_does_not_use(data: Data, tmp_path: Path) -> None:
+    first, second = (data.encoded(DataConfig(max_length=most)) for most in (5, 6))
+    others = {"notes", "0123", "f" * 16}
+    for name in ("notes", "0123", f".{'0' * 16}.partial"):  # a killed build leaves the last one
+        (data.folder / name).mkdir()
+    (data.folder / ("f" * 16)).symlink_to(tmp_path)
+    remove_other_corpora(data.folder, [second.folder])
+    assert {path.name for path in data.folder.iterdir()} == {".lock", second.folder.name, *others}
+    assert not first.folder.exists()
+    assert len(data.texts(second)) == len(second)
 
 
-@pytest.mark.slow
-def test_a_new_corpus_takes_the_place_of_those_that_nobody_has_open(
-    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
-) -> None:
-    folder = tmp_path / "c"
-
-    def build(max_length: int) -> Corpus:
-        gc.collect()
-        return encoded(folder, files, *tokenizers, DataConfig(max_length=max_length))[0]
-
-    first, second = build(5), build(6)
-    names = [corpus.folder.name for corpus in (first, second)]
-    assert kept_in(folder) == {".lock", *names}
-    expected = texts(second, tokenizers)
-    partial = f".{'0' * 16}.partial"
-    for name in ("notes", "0123", partial):  # a killed build leaves the last one
-        (folder / name).mkdir()
-    (folder / ("f" * 16)).write_text("a file")
-    del first
-    assert build(5).folder.name == names[0]  # found, not made: nothing is removed
-    assert kept_in(folder) == {".lock", *names, "notes", "0123", partial, "f" * 16}
-    third = build(7)
-    assert kept_in(folder) == {
-        *(".lock", names[1], third.folder.name),
-        *("notes", "0123", "f" * 16),  # of somebody else
-    }
-    assert texts(second, tokenizers) == expected
-    assert texts(build(6), tokenizers) == expected
-
-
-READER = """
-import sys
-from pathlib import Path
-from clearhead.data.corpus import Corpus
-
-corpus = Corpus(Path(sys.argv[1]), (int(sys.argv[2]), int(sys.argv[3])))
-print("open", flush=True)
-sys.stdin.readline()
-print(len(corpus.source(0)), flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_corpus_that_another_process_reads_stays(
-    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
-) -> None:
-    folder = tmp_path / "c"
-    corpus, _ = encoded(folder, files, *tokenizers, CONFIG)
-    name, expected = corpus.folder.name, len(corpus.source(0))
-    sizes = [str(len(tokenizer)) for tokenizer in tokenizers]
-    command = [sys.executable, "-c", READER, str(corpus.folder), *sizes]
-    del corpus
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as reader:
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == "open\n"
-        encoded(folder, files, *tokenizers, DataConfig(max_length=6))
-        assert name in kept_in(folder)
-        assert reader.communicate("\n")[0] == f"{expected}\n"
-    encoded(folder, files, *tokenizers, DataConfig(max_length=7))
-    assert name not in kept_in(folder)
-
-
-def test_processes_check_a_corpus_at_the_same_time(
-    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, built: list[Path]
-) -> None:
-    corpus, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
-    with open_to_append(tmp_path / "c" / ".lock") as other, ThreadPoolExecutor(1) as pool:
+def test_processes_check_a_corpus_at_the_same_time(data: Data, built: list[Path]) -> None:
+    corpus = data.encoded()
+    with open_to_append(data.folder / ".lock") as other, ThreadPoolExecutor(1) as pool:
         fcntl.flock(other, fcntl.LOCK_SH)  # as another process that checks it
         try:
-            again = pool.submit(encoded, tmp_path / "c", files, *tokenizers, CONFIG)
-            assert len(again.result(timeout=60)[0]) == len(corpus)
+            assert len(pool.submit(data.encoded).result(timeout=60)) == len(corpus)
         finally:
             fcntl.flock(other, fcntl.LOCK_UN)
     assert len(built) == 1
 
 
-def test_a_corpus_that_is_removed_while_it_is_being_opened_is_made_again(
-    files: list[str],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    tmp_path: Path,
-    built: list[Path],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    expected = texts(encoded(tmp_path / "c", files, *tokenizers, CONFIG)[0], tokenizers)
-    hold = corpus_module._lock_against_removal
-
-    def too_late(corpus: Corpus, file: Path) -> None:
-        hold(corpus, file)
-        shutil.rmtree(file.parent)  # by who had the lock before
-        monkeypatch.setattr(corpus_module, "_lock_against_removal", hold)
-
-    monkeypatch.setattr(corpus_module, "_lock_against_removal", too_late)
-    again, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
-    assert texts(again, tokenizers) == expected
-    assert len(built) == 2
+def test_a_bad_line_late_in_a_file_leaves_no_corpus(data: Data) -> None:
+    write(Path(data.files[1]), TARGETS[:-1])
+    with pytest.raises(DataError) as raised:
+        data.encoded()
+    assert raised.value.where == ", ".join(data.files)
+    assert [path.name for path in data.folder.iterdir()] == [".lock"]
 
 
-def test_a_bad_line_late_in_a_file_leaves_no_corpus(
-    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
-) -> None:
-    write(Path(files[1]), TARGETS[:-1])
-    with pytest.raises(DataError, match="differ in length"):
-        encoded(tmp_path / "c", files, *tokenizers, CONFIG)
-    assert [path.name for path in (tmp_path / "c").iterdir()] == [".lock"]
+def test_no_pair_left_is_an_error_with_the_reasons(data: Data) -> None:
+    with pytest.raises(DataError) as raised:
+        data.encoded(DataConfig(max_length=1))
+    assert "25 left out: a side has more than 1 tokens" in str(raised.value.why)
 
 
-def test_no_pair_left_is_an_error_with_the_reasons(
-    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
-) -> None:
-    with pytest.raises(DataError, match="no pair is left") as raised:
-        encoded(tmp_path / "c", files, *tokenizers, DataConfig(max_length=1))
-    assert "25 left out: a side has more than 1 tokens" in str(raised.value)
-
-
-def test_a_folder_that_cannot_be_written_is_an_error(
-    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
-) -> None:
-    write(tmp_path / "taken", [])
-    with pytest.raises(DataError, match="cannot be written"):
-        encoded(tmp_path / "taken", files, *tokenizers, CONFIG)
+def test_a_folder_that_cannot_be_written_is_an_error(data: Data) -> None:
+    write(data.folder, [])
+    with pytest.raises(DataError) as raised:
+        data.encoded()
+    assert raised.value.where == str(data.folder)
 
 
 def test_the_hash_of_a_folder_depends_on_names_and_bytes(tmp_path: Path) -> None:
@@ -548,7 +385,8 @@ def test_real_data_come_back(clearhead_data: Path, tmp_path: Path) -> None:
     pairs = list(read_pairs(files))
     lines = [text for pair in pairs for text in pair[:2]]
     joint = learn_tokenizer(lines, TokenizerConfig(max_vocabulary=2000))
-    corpus, report = encoded(tmp_path / "c", files, joint, joint, DataConfig())
-    assert texts(corpus, (joint, joint)) == [pair[:2] for pair in pairs]
+    data = Data(tmp_path / "c", files, (joint, joint))
+    corpus = data.encoded(DataConfig())
+    assert data.texts(corpus) == [pair[:2] for pair in pairs]
     described = json.loads((corpus.folder / "corpus.json").read_text())
-    assert described["report"]["kept"] == len(pairs) == report.kept
+    assert described["report"]["kept"] == len(pairs) == corpus.report.kept

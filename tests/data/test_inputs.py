@@ -30,7 +30,7 @@ from clearhead.data.normaliser import Normaliser
 from clearhead.data.reading.labelled import Labelled
 from clearhead.errors import ConfigError, DataError
 from clearhead.folder.files import write_json
-from clearhead.folder.model_folder import FORMAT, open_folder
+from clearhead.folder.model_folder import FORMAT
 from clearhead.model.build import build_classifier
 from clearhead.model.inputs import SpelledEmbedding
 from clearhead.model.transformer import EncoderClassifier
@@ -256,32 +256,6 @@ def test_words_so_short_that_they_have_no_ngram_are_words_still() -> None:
     assert spelled_classifier()(batch).isfinite().all()
 
 
-def test_an_encoder_of_other_ngrams_is_not_begun_with(tmp_path: Path) -> None:
-    data = tmp_path / "train.tsv"
-    data.write_text("".join(f"{'ab'[i % 2]}\tred w{i}\n" for i in range(40)), encoding="utf-8")
-
-    def run(name: str, lengths: list[int], **start: str) -> None:
-        tree = {
-            **{"task": "classification", "folder": str(tmp_path / name)},
-            **{"data": {"train": [str(data)]}, **start},
-            # An encoder brings its words along.
-            "tokenizer": {} if start else {"kind": "words"},
-            "model": {
-                **{"encoder_layers": 1, "d_model": 8, "d_ff": 8, "n_heads": 1},
-                **{"character_ngrams": lengths, "ngram_vectors": 20},
-            },
-            "training": {"max_steps": 2, "validate_every": 2},
-        }
-        api.train(config_from(tree))
-
-    run("first", [3, 4])
-    run("same", [3, 4], start_from=str(tmp_path / "first"))
-    assert open_folder(tmp_path / "same").config.tokenizer.kind == "words"
-    with pytest.raises(ConfigError, match="brings its own model and vocabulary") as raised:
-        run("other", [3, 5], start_from=str(tmp_path / "first"))
-    assert raised.value.where == "model.character_ngrams"
-
-
 @pytest.mark.parametrize(
     ("section", "name", "value"),
     [("model", "character_ngrams", [3]), ("tokenizer", "split_punctuation", True)],
@@ -413,30 +387,21 @@ def assert_same(left: Tensor, right: Tensor) -> None:
     torch.testing.assert_close(left, right, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("kind", ["words", "frames"])
 @settings(max_examples=30)
-@given(rates, seeds)
-def test_a_share_of_the_tokens_of_each_row_becomes_unknown(rate: float, seed: int) -> None:
-    ids = some_ids(seed)
+@given(rate=rates, seed=seeds)
+def test_a_share_of_the_positions_of_each_row_is_hidden(kind: str, rate: float, seed: int) -> None:
+    original = some_ids(seed) if kind == "words" else some_features(seed)
     torch.manual_seed(seed)
-    found = hide_words(ids, UNK, rate)
-    hidden = found == UNK
-    assert_same(found[~hidden], ids[~hidden])
+    if kind == "words":
+        found, first = hide_words(original, UNK, rate), 1
+        hidden = found == UNK
+    else:
+        found, first = FEATURES.hide(original, rate), 0
+        hidden = (found == 0).all(dim=-1)  # the mean, as a whole
+    assert_same(found[~hidden], original[~hidden])
     for row in range(ROWS):
-        assert_share(hidden[row, 1 : LENGTH - 100 * row], rate)
-
-
-@settings(max_examples=30)
-@given(rates, seeds)
-def test_a_share_of_the_frames_of_each_row_becomes_the_mean_as_a_whole(
-    rate: float, seed: int
-) -> None:
-    features = some_features(seed)
-    torch.manual_seed(seed)
-    found = FEATURES.hide(features, rate)
-    hidden = (found == 0).all(dim=-1)
-    assert_same(found[~hidden], features[~hidden])
-    for row in range(ROWS):
-        assert_share(hidden[row, : LENGTH - 100 * row], rate)
+        assert_share(hidden[row, first : LENGTH - 100 * row], rate)
 
 
 def test_where_all_is_hidden_the_start_and_the_padding_stay() -> None:

@@ -84,17 +84,12 @@ def test_without_normalisation_features_stay_and_means_are_known() -> None:
     np.testing.assert_array_equal(off(sequences[0]), sequences[0])
     np.testing.assert_array_equal(off.mean, Normaliser.learn(sequences).mean)
     assert off.width == 3
-    with pytest.raises(DataError):
-        off.check(np.zeros((2, 4), dtype=np.float32))
 
 
 def test_another_width_is_rejected_with_the_place() -> None:
     with pytest.raises(DataError) as raised:
         Normaliser.learn(random_sequences()).check(np.zeros((5, 4), dtype=np.float32), "test.ts:9")
     assert raised.value.where == "test.ts:9"
-    for wrong in ([], [np.zeros((1, 3)), np.zeros((1, 2))]):
-        with pytest.raises(DataError):
-            Normaliser.learn(wrong)
 
 
 @pytest.mark.parametrize(("names", "name"), [((), ""), (("pitch", "rate"), " (rate)")])

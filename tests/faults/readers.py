@@ -111,8 +111,6 @@ def write_features(folder: Path) -> None:
     cases = "".join(f"{n},{n + 1}:3,?:{'ab'[n % 2]}\n" for n in range(6))
     head = "@problemName a\n@univariate false\n@dimensions 2\n@classLabel true a b\n@data\n"
     (folder / "a.ts").write_text(head + cases)
-    timed = "@timeStamps true\n@classLabel true a b\n@data\n(1,2),(2,3):a\n(1,4):b\n"
-    (folder / "b.ts").write_text(timed)
     x = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
     y = np.array(["a", "b"] * 2)
     np.savez(folder / "a.npz", x=x, y=y, lengths=np.array([1, 2, 3, 3]))
@@ -126,7 +124,7 @@ def write_features(folder: Path) -> None:
 def read_features(folder: Path, random: Random) -> None:
     from clearhead.data.reading.feature_sequences import read_feature_sequences
 
-    name = random.choice(("a.csv", "a.ts", "b.ts", "a.npz", "b.npz", "a.npy", "arrays"))
+    name = random.choice(("a.csv", "a.ts", "a.npz", "b.npz", "a.npy", "arrays"))
     labelled = name != "a.npy" and random.random() < 0.7
     list(read_feature_sequences(str(folder / name), labelled=labelled))
 

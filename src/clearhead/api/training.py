@@ -105,7 +105,7 @@ def train(
 
 def _train(run: Run, resumable: bool) -> RunEnded:
     """Train in a folder that no other run uses; the logs in it become observers, too."""
-    from clearhead.data.corpus import remove_unused_corpora
+    from clearhead.data.corpus import remove_other_corpora
     from clearhead.training.checkpoints import Keeper
     from clearhead.training.loop import Trainer
     from clearhead.training.run_folder import forget_run, note_data, provenance, refuse_other_data
@@ -125,7 +125,8 @@ def _train(run: Run, resumable: bool) -> RunEnded:
     # No error so far, so a new run may replace the old one.
     if run.resumed is None:
         forget_run(folder)
-        remove_unused_corpora(run.corpus)
+        if config.task != "translation":
+            remove_other_corpora(run.corpus)  # of a translator before
         note_data(folder, hashes)
     run.observers.extend(_logs(folder, training, prepared.task, model))
     findings = [f"all findings, with file and line: {path}" for path in prepared.findings]

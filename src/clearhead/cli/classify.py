@@ -104,7 +104,7 @@ def _read(
     reject_standard_input(path)
     from clearhead.data.reading.feature_sequences import read_feature_sequences
 
-    label_column = str(classifier.config.data.label_column)
+    label_column = classifier.config.data.label_column
     examples = list(read_feature_sequences(path, label_column, labelled=False))
     return ((example.place, example) for example in examples), len(examples)
 

@@ -132,7 +132,6 @@ def _pictures_of_input(args: Namespace) -> tuple[dict[str, Draw], bool]:
     from clearhead.api.classifier import is_empty
     from clearhead.api.loading import load
     from clearhead.api.translator import Translator
-    from clearhead.data.reading.feature_sequences import frame_times
     from clearhead.inspect.alignment import kept_aligner
     from clearhead.inspect.pictures import pictures_of_record, pictures_of_subject
     from clearhead.inspect.recording import record
@@ -140,7 +139,7 @@ def _pictures_of_input(args: Namespace) -> tuple[dict[str, Draw], bool]:
 
     with warnings_printed():
         model = load(args.folder, device=args.device, threads=args.threads)
-        (content,), names = chosen_inputs(args, model)
+        (content,), _ = chosen_inputs(args, model)
     if is_empty(content):
         raise DataError("the input is empty", todo="give a sentence")
     with warnings_printed():
@@ -157,11 +156,6 @@ def _pictures_of_input(args: Namespace) -> tuple[dict[str, Draw], bool]:
             return pictures_of_record(record(model, content)), False
         subject = Subject.classification(model, content)
     _print_labels(model, content)
-    if names is not None:
-        line, column = (args.lines or [1])[0], str(model.config.data.label_column)
-        times = frame_times(args.input_file, line, column)
-        if times is not None:
-            subject.source_pieces = times[: len(subject.source_pieces)]
     with warnings_printed():
         return pictures_of_subject(subject, model.labels), False
 

@@ -177,13 +177,10 @@ def _checked(text: str, args: Namespace) -> list[str]:
 def _encoded(text: str, path: Path) -> bytes:
     try:
         return text.encode()
-    except UnicodeEncodeError as error:
-        line = text.splitlines()[text[: error.start].count("\n")]
-        shown = line.strip().encode(errors="backslashreplace").decode()
+    except UnicodeEncodeError:
         raise ConfigError(
             "a name that would be in the file is not UTF-8",
             where=path,
-            why=f"the line is {shown}",
             todo="rename that file or folder",
         ) from None
 

@@ -196,7 +196,7 @@ def chosen_inputs(args: Namespace, model: Any) -> tuple[list[Any], list[str] | N
 
         reject_unused({"--text-column": args.text_column}, "features")
         reject_standard_input(file)
-        label_column = str(model.config.data.label_column)
+        label_column = model.config.data.label_column
         sequences = read_feature_sequences(file, label_column, labelled=False)
         names = [f"{file}, sequence {number}" for number in lines]
         return _chosen(sequences, lines, file, "sequence"), names

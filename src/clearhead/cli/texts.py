@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,41 +20,32 @@ def texts_to_classify(
 ) -> tuple[Iterator[str], int | None]:
     """The texts of a file or of the standard input, and their number if it is known.
 
-    The labels of the classifier help to recognise the columns, if the user chooses no
-    `text_column`. A warning is printed if line 1 seems to have a label, or to be a header that is
-    read as a text.
+    Unless the user chooses a `text_column`, a label of the classifier in line 1 of a file with tabs
+    shows which column has the labels.
     """
-    from clearhead.data.reading.columns import NAMED, Columns, columns_with_labels, header_at
+    from clearhead.data.reading.columns import Columns, beside_label
     from clearhead.data.reading.labelled import TEXT_FORMATS, read_texts
 
-    table = TEXT_FORMATS.of(path)
-    has_columns = path != STANDARD and table is not None and table.named_columns
-    if not has_columns and not isinstance(text_column, int):
-        reject_unused({"--text-column": text_column}, "files without named columns")
-        total = count_lines(path)
-        # The columns are judged before the texts are read, so the file is read twice.
-        can_be_judged = table is not None and total is not None
-        labelled = columns_with_labels(path, classifier.labels) if can_be_judged else None
-        if labelled:
-            return read_texts(path, labelled), total
-        return _lines(path, classifier.labels), total
-    if path == STANDARD:
-        raise ConfigError(
-            "--text-column has no effect on the standard input",
-            todo="name the file of the table instead of -",
-        )
-    data = classifier.config.data
-    columns = Columns(text_column or data.text_column, data.label_column)
-    known = () if text_column else classifier.labels
-    total = sum(1 for _ in read_texts(path, columns, known))  # checks all lines
-    if has_columns and isinstance(columns.text, int):
-        usual = data.text_column if isinstance(data.text_column, str) else NAMED.text
-        if name := header_at(path, columns.text, usual, classifier.labels):
-            print_message(
-                f"warning: {path}:1: the line looks like a header, and is read as a text; to skip "
-                f"it, name the column: --text-column {json.dumps(name, ensure_ascii=False)}"
+    data, known, total = classifier.config.data, classifier.labels, None
+    table = None if path == STANDARD else TEXT_FORMATS.of(path)
+    column = text_column
+    if table is None or not table.named_columns:
+        if not isinstance(text_column, int):
+            reject_unused({"--text-column": text_column}, "files without named columns")
+            total = count_lines(path)
+            if table is not None and total is not None:
+                column = beside_label(next(input_lines(path)).split("\t"), known)
+        elif path == STANDARD:
+            raise ConfigError(
+                "--text-column has no effect on the standard input",
+                todo="name the file of the table instead of -",
             )
-    return read_texts(path, columns, known), total
+        if column is None:
+            return _lines(path, known), total
+    columns = Columns(column or data.text_column, data.label_column)
+    chosen = columns, () if column else known
+    total = sum(1 for _ in read_texts(path, *chosen))  # checks all lines
+    return read_texts(path, *chosen), total
 
 
 def _lines(path: str, labels: Sequence[str]) -> Iterator[str]:

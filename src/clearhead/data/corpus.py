@@ -5,13 +5,13 @@ the tokenizers, the limits and the held-out pairs. For each side it has `*.ids` 
 the other, 16 or 32 bits each by the size of the vocabulary) and `*.offsets` (int64, pairs + 1).
 `lines` (int64, two numbers an entry) has the lines of the pairs in the files: an entry for each row
 whose line does not follow that of the row before, with the row and the difference line - row.
-It also has the findings of the check in `findings.tsv`, and `corpus.json` with the report, the
-characters and lengths of the texts (`Extent`), and one SHA-256 hash of all of this. The folder is
-renamed to its name when it is complete and synced. A corpus that fails the check of its hash is
-encoded again.
+It also has the findings of the check in `findings.tsv`, and the manifest `corpus.json` with the
+report, the characters and lengths of the texts (`Extent`), and the hashes of the files. The folder
+is renamed to its name when it is complete and synced. A corpus that fails the check of its hashes
+is encoded again.
 
-A process that has a corpus open has a shared lock on its `corpus.json`; one that writes a corpus
-has the lock of the folder above (`.lock`). With both locks an unused corpus can be removed.
+The processes of a run wait for the one that writes a corpus: it has the lock of the folder above
+(`.lock`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ import itertools
 import json
 import os
 import re
-import time
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -46,11 +44,11 @@ from clearhead.folder.files import (
     unwritable,
     write_bytes,
 )
-from clearhead.folder.manifest import Entry
+from clearhead.folder.manifest import Entry, check, entries_in, entry_of, sealed, unsealed
 from clearhead.settings import DataConfig
 from clearhead.tokenizer import Tokenizer
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 SIDES = ("source", "target")
 FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets", "lines", FINDINGS)
 """The files of a corpus, besides `corpus.json`."""
@@ -65,8 +63,7 @@ CORPUS_NAME = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.partial")
 """The name of a complete or incomplete corpus."""
 
 BLOCK_PAIRS, BLOCK_CHARACTERS = 10_000, 2**25  # at one of these, a block of pairs ends
-BLOCK = 2**20  # offsets, ids or bytes that are read at a time
-QUIET_S, INTERVAL_S = 2.0, 10.0  # until progress of a check is noted, and then between notes
+BLOCK = 2**20  # offsets or ids that are read at a time
 
 UNNAMED = DataPart("train")
 """A part of the data without files: its pairs have numbers only."""
@@ -79,7 +76,7 @@ TakeLine = Callable[[str], object]
 
 
 class Corpus:
-    """Encoded sentence pairs, read from disk on demand. An open corpus is not removed.
+    """Encoded sentence pairs, read from disk on demand.
 
     `report` has the first places of each finding, the file `findings` all; `extents` are those of
     the sources and of the targets. The sizes of the vocabularies determine the type of the ids,
@@ -90,17 +87,13 @@ class Corpus:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        vocabulary_sizes: tuple[int, int],
-        note: TakeLine = lambda line: None,
-        part: DataPart = UNNAMED,
+        self, folder: Path, vocabulary_sizes: tuple[int, int], part: DataPart = UNNAMED
     ) -> None:
         self.folder, self.findings, self._part = folder, folder / FINDINGS, part
-        _lock_against_removal(self, folder / "corpus.json")
-        tree = read_json(folder / "corpus.json")
-        if tree.pop("sha256", None) != _digest(folder, tree, note):
-            raise ValueError("the content and its hash disagree")
+        tree = unsealed(read_json(folder / "corpus.json"))
+        entries = entries_in(tree)
+        for name in FILES:
+            check(folder / name, entries[name])
         self.report = DataReport.from_dict(tree["report"])
         self.extents = [Extent(*extent) for extent in tree["extents"]]
         self._ids, self._offsets = {}, {}
@@ -194,27 +187,6 @@ def _dtype(vocabulary_size: int) -> np.dtype:
     return np.dtype(np.uint16 if vocabulary_size <= 2**16 else np.uint32)
 
 
-def _digest(folder: Path, tree: dict[str, Any], note: TakeLine = lambda line: None) -> str:
-    """SHA-256 of the description of a corpus and of its files; a check that takes long is noted."""
-    digest, done = hashlib.sha256(json.dumps(tree, sort_keys=True).encode()), 0
-    for name in FILES:
-        if not (folder / name).is_file():  # a pipe would block
-            raise ValueError(f"{name} is missing")
-    sizes = [(folder / name).stat().st_size for name in FILES]
-    digest.update(json.dumps(sizes).encode())
-    next_note = time.monotonic() + QUIET_S
-    for name in FILES:
-        with (folder / name).open("rb", buffering=0) as file:
-            while block := file.read(BLOCK):
-                digest.update(block)
-                done += len(block)
-                if time.monotonic() >= next_note:
-                    of_all = f"{round(done / 1e6):,} of {round(sum(sizes) / 1e6):,} MB"
-                    note(f"checking the encoded pairs: {of_all}")
-                    next_note = time.monotonic() + INTERVAL_S
-    return digest.hexdigest()
-
-
 def _mapped(path: Path, dtype: np.dtype) -> np.ndarray:
     """The values of a file, which are read when they are needed."""
     if path.stat().st_size == 0:  # which cannot be mapped
@@ -257,9 +229,8 @@ def build_corpus(
 ) -> Corpus:
     """The corpus of the training pairs: a new one, or the one that was written before.
 
-    It is `folder/<16 hex digits>`. After writing one, the other corpora of the folder that no
-    process has open are removed. `held_out` are the validation and test pairs; `progress` is called
-    after each block with the number of pairs read so far; `note` gets lines for the user.
+    It is `folder/<16 hex digits>`. `held_out` are the validation and test pairs; `progress` is
+    called after each block with the number of pairs read so far; `note` gets lines for the user.
 
     Raises:
         DataError: a file cannot be used, no pair is left, or the disk is full.
@@ -274,10 +245,10 @@ def build_corpus(
             if not path.exists():
                 return None
             try:
-                return Corpus(path, sizes, note, part)
+                return Corpus(path, sizes, part)
             except (OSError, ValueError, KeyError, TypeError, ClearheadError) as error:
-                what = f"the encoded pairs in {path} are damaged, encoding again"
-                note_damage(f"{what}: {_why(error)}")
+                why = error.what if isinstance(error, ClearheadError) else reason(error)
+                note_damage(f"the encoded pairs in {path} are damaged, encoding again: {why}")
                 return None
 
         with _locked(folder, fcntl.LOCK_SH):  # several processes check a corpus at the same time
@@ -288,17 +259,10 @@ def build_corpus(
             corpus = opened(note)  # another process may have written it meanwhile
             if corpus is None:
                 write_corpus(path, part, tokenizers, checker, progress)
-                corpus = Corpus(path, sizes, note, part)
-                _remove_unused(folder)
+                corpus = Corpus(path, sizes, part)
             return corpus
     except OSError as error:
         raise unwritable(folder, error, DataError) from None
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, KeyError | TypeError):
-        return "corpus.json lacks a value"
-    return error.what if isinstance(error, ClearheadError) else reason(error)
 
 
 def _key(part: DataPart, tokenizers: Tokenizers, config: DataConfig, checker: Checker) -> str:
@@ -369,8 +333,8 @@ def write_corpus(
             todo = "correct the data, or change the settings in [data] that leave the pairs out"
             raise DataError("no pair is left to train on", where=part.where, why=why, todo=todo)
         extents = [each.extent() for each in counts]
-        tree = {"version": FORMAT_VERSION, "report": report.to_dict(), "extents": extents}
-        tree["sha256"] = _digest(partial, tree)
+        files = {name: entry_of(partial / name)._asdict() for name in FILES}
+        tree = sealed({"report": report.to_dict(), "extents": extents, "files": files})
         # With escapes, because names of files may not be UTF-8.
         content = json.dumps(tree, indent=1).encode()
         write_bytes(partial / "corpus.json", content, DataError)
@@ -398,7 +362,7 @@ def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers) -> list[list[lis
     return [sources, tokenizers[1].encode_batch([pair.target for pair in pairs])]
 
 
-def lengths_of(sides: Sequence[Sequence[Sequence[int]]]) -> np.ndarray:
+def lengths_of(sides: Sequence[Sequence[Sized]]) -> np.ndarray:
     """The tokens of each row of each side, int64 (N, sides)."""
     return np.array([list(map(len, rows)) for rows in sides], dtype=np.int64).T
 
@@ -451,27 +415,9 @@ def _locked(folder: Path, kind: int) -> Iterator[None]:
         yield
 
 
-def _lock_against_removal(corpus: Corpus, file: Path) -> None:
-    """Keep a shared lock as long as the object exists."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would block
-    weakref.finalize(corpus, os.close, descriptor)
-    with suppress(OSError):  # the disk has no such lock
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-
-
-def remove_unused_corpora(folder: Path) -> None:
-    """Remove the corpora of a folder that no process has open; none while one is being written."""
-    # There is no such folder, another process has the lock, or the disk has no such lock.
-    with suppress(OSError), open_to_append(folder / ".lock") as writers:
-        fcntl.flock(writers, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove_unused(folder)
-
-
-def _remove_unused(folder: Path) -> None:
-    """Remove the corpora that no process has open; the caller has the lock of the folder."""
-    for corpus in folder.iterdir():
-        if not CORPUS_NAME.fullmatch(corpus.name) or corpus.is_symlink():
-            continue
-        with suppress(OSError), open_to_append(corpus / "corpus.json") as readers:
-            fcntl.flock(readers, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_named(corpus, WRITTEN)
+def remove_other_corpora(folder: Path, used: Collection[Path] = ()) -> None:
+    """Remove the corpora of a folder, complete or not, but for those that its run uses."""
+    for corpus in folder.glob("*"):
+        if CORPUS_NAME.fullmatch(corpus.name) and corpus not in used:
+            with suppress(OSError):
+                remove_named(corpus, WRITTEN)

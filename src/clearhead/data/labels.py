@@ -60,12 +60,8 @@ class Labels:
                 todo=f'train a classifier with it: start_from = "{folder}"',
             )
 
-    def index(self, name: str, where: str | None = None, pattern: str = "") -> int:
-        """The number of a label.
-
-        For the error, `where` is the place of its example, and `pattern` a file whose columns
-        are those of the settings.
-        """
+    def index(self, name: str, where: str | None = None) -> int:
+        """The number of a label; `where` is the place of its example, for the error."""
         number = self._numbers.get(name, self._numbers.get(LABEL(name)))
         if number is None:
             like = nearest(name, self.names)
@@ -75,15 +71,13 @@ class Labels:
                 why=f"these are {first_few(self.names, SHOWN_NAMES)}",
                 todo="correct the label, or train on examples that have it"
                 + (f" (did you mean {like!r}?)" if like else "")
-                + columns_hint(where, name, self.names, pattern),
+                + columns_hint(where, name),
             )
         return number
 
-    def encode(
-        self, labels: Iterable[str], where: str | None = None, pattern: str = ""
-    ) -> tuple[int, ...]:
+    def encode(self, labels: Iterable[str], where: str | None = None) -> tuple[int, ...]:
         """The numbers of the labels of an example; see `index`."""
-        return tuple(self.index(name, where, pattern) for name in labels)
+        return tuple(self.index(name, where) for name in labels)
 
     def files(self, name: str) -> dict[str, bytes]:
         """The content of `name.json`."""

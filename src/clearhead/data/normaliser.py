@@ -56,19 +56,14 @@ class Normaliser:
     def learn(
         cls, sequences: Iterable[np.ndarray], *, enabled: bool = True, names: Sequence[str] = ()
     ) -> Normaliser:
-        """The means and deviations over all frames of all sequences, each (frames, width).
+        """The means and deviations over all frames of sequences of one width, (frames, width).
 
         The sequences are read once. NaN is ignored. A feature without any value has mean 0.
         """
         # Means and sums of squared deviations are merged one sequence at a time (Chan, Golub and
         # LeVeque 1983). A difference of sums of squares would lose all digits if a mean is large.
-        width: int | None = None
         total, mean, squares, least, greatest = np.int64(0), 0.0, 0.0, np.inf, -np.inf
         for frames in sequences:
-            width = width or frames.shape[1]
-            if frames.shape[1] != width:
-                what = f"a sequence has {frames.shape[1]} features, those before {width}"
-                raise DataError(what)
             known = ~np.isnan(frames)
             values = np.where(known, frames, 0.0).astype(np.float64)
             count = known.sum(axis=0)
@@ -81,8 +76,6 @@ class Normaliser:
             total = total + count
             least = np.minimum(least, np.where(known, values, np.inf).min(axis=0))
             greatest = np.maximum(greatest, np.where(known, values, -np.inf).max(axis=0))
-        if width is None:
-            raise DataError("there is no sequence to learn the means of features from")
         deviation = np.sqrt(squares / np.maximum(total, 1))
         # Rounding gives a constant feature a tiny deviation, which would amplify its noise.
         constant = (least >= greatest) | (deviation == 0)

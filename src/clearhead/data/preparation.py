@@ -12,7 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from clearhead.data.corpus import Corpus, Tokenizers, build_corpus, encode_pairs, lengths_of
+from clearhead.data.corpus import (
+    Corpus,
+    Tokenizers,
+    build_corpus,
+    encode_pairs,
+    lengths_of,
+    remove_other_corpora,
+)
 from clearhead.data.inputs import FeatureInputs, Inputs, feature_inputs, text_inputs
 from clearhead.data.judging.checks import PAIRS, Checker
 from clearhead.data.judging.report import FINDINGS, DataReport, Finding, write_findings
@@ -31,7 +38,7 @@ from clearhead.data.trainable import (
 from clearhead.errors import ConfigError, DataError
 from clearhead.folder.files import atomic_file
 from clearhead.settings import RunConfig
-from clearhead.tokenizer import NormalForm, Tokenizer, form_of, learn_tokenizer, with_form
+from clearhead.tokenizer import Tokenizer, form_of, learn_tokenizer, with_form
 
 FEWEST = 20
 """Fewer validation examples do not choose the weights or the temperature of a classifier: see
@@ -59,7 +66,8 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
 
     Held-out pairs are ignored, unless `drop_held_out` is false.
     """
-    forms: list[NormalForm] = []
+    form = form_of(config, (pair.source for pair in parts.train.pairs()))
+    forms = form, form.of_target()
 
     def learn(*sides: int) -> Tokenizer:
         texts = (
@@ -67,8 +75,6 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
         )
         return learn_tokenizer(texts, config.tokenizer, forms[sides[-1]])
 
-    form = form_of(config, (pair.source for pair in parts.train.pairs()))
-    forms += form, form.of_target()
     if config.tokenizer.joint:
         both = learn(0, 1)
         return with_form(both, form), both
@@ -104,6 +110,7 @@ def prepare_pairs(
     if parts.replay:
         replay = build_corpus(folder, parts.replay, tokenizers, data, held_out, note=note)
         found.append((replay.report, replay.findings))
+    remove_other_corpora(folder, [each.folder for each in (corpus, replay) if each is not None])
     for part, earlier in ((parts.validation, ()), (parts.test, parts.validation.examples)):
         if not (part and checks):
             continue
@@ -156,19 +163,15 @@ def prepare_labelled(
     `make_inputs` is called with the training examples that no rule drops.
     """
     data, features = config.data, config.input == "features"
-    inputs: Inputs | None = None
-    row_of: dict[int, np.ndarray] = {}
+    learned: list[tuple[Inputs, list[np.ndarray]]] = []
 
     def count(left: Sequence[Labelled]) -> list[int]:
-        nonlocal inputs
         inputs = make_inputs(left)
-        rows = inputs.rows(left)
-        row_of.update(zip(map(id, left), rows, strict=True))
-        return [len(row) for row in rows]
+        learned.append((inputs, inputs.rows(left)))
+        return [len(row) for row in learned[0][1]]
 
     train, report, labels = learn_labels(parts, data, count)
-    assert inputs is not None
-    rows = [row_of[id(example)] for example in train]
+    [(inputs, rows)] = learned  # of the examples that no rule drops, which are those of `train`
     validation, test = parts.validation.examples, parts.test.examples
     validation_rows = inputs.rows(validation)
     lengths = lengths_of([validation_rows])

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, compress
@@ -19,19 +18,16 @@ from clearhead.data.reading.columns import columns_hint
 from clearhead.data.reading.features import count_features
 from clearhead.data.reading.labelled import SEPARATOR, Labelled, in_columns
 from clearhead.data.reading.parts import DataPart, Parts, parts_of
-from clearhead.data.reading.tables import GROUP
 from clearhead.data.validation_split import split_validation
 from clearhead.errors import DataError, first_few
 from clearhead.settings import DataConfig, RunConfig
 
 SHOWN_NAMES = 5
-MOST_CLASSES = 10  # more different whole numbers, nearly one for each example, are no classes
 
 NONE_TO_TRAIN = "correct the data, or change the settings in [data] that leave the examples out"
 NONE_TO_VALIDATE = "give more examples, name validation files, or raise data.validation_share"
 NO_REGRESSION = (
-    "clearhead learns labels, not numbers (no regression): put the numbers into a few groups, such "
-    "as low and high, or use a regression model"
+    "if the labels are numbers (no regression): put them into a few groups, such as low and high"
 )
 
 
@@ -106,34 +102,20 @@ def read_labelled(config: RunConfig, parts: Parts) -> Parts:
 def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
     examples = part.examples
     share, smallest = config.data.validation_share, config.data.smallest_class
-    names = [example.group for example in examples]
-    train, validation = split_validation(examples, share, config.seed, smallest, names)
+    train, validation = split_validation(examples, share, config.seed, smallest)
     if validation:
         return replace(part, examples=train), DataPart("validation", part.files, validation)
     count = round(share * len(examples))
     why = f"{len(examples)} × data.validation_share = {len(examples)} × {share:g} is {count} "
     why += f"example{'' if count == 1 else 's'} when rounded"
     if count:
-        why += f", and each class keeps {smallest} different inputs to train on"
-        why += f" (of different groups: {GROUP})" if any(names) else ""
+        why += f", and each class keeps {smallest} different inputs to train on (in whole groups)"
     raise DataError(
         "no example is left to validate on",
         where=part.where,
         why=why,
-        todo=NO_REGRESSION if _are_numbers(examples) else NONE_TO_VALIDATE,
+        todo=f"{NONE_TO_VALIDATE}; {NO_REGRESSION}",
     )
-
-
-def _are_numbers(examples: Sequence[Labelled]) -> bool:
-    """Whether the labels are numbers, and more different ones than a few classes have."""
-    labels = {label for example in examples for label in example.labels}
-    try:
-        numbers = [float(label) for label in labels]
-    except ValueError:
-        return False
-    if not all(map(math.isfinite, numbers)) or 2 * len(numbers) <= len(examples):
-        return False
-    return len(numbers) > MOST_CLASSES or not all(x.is_integer() for x in numbers)
 
 
 class Learned(NamedTuple):
@@ -158,9 +140,8 @@ def learn_labels(parts: Parts, config: DataConfig, lengths: Lengths | None = Non
         raise DataError(what, where=part.where, why=why, todo=NONE_TO_TRAIN)
     check_classes(part.examples, report, config.smallest_class)
     labels = Labels.learn(example.labels for example in train)
-    pattern = part.where if parts.validation.files != part.files else ""
     for example in parts.validation.examples:
-        labels.encode(example.labels, example.place, pattern)
+        labels.encode(example.labels, example.place)
     return Learned(train, report, labels)
 
 

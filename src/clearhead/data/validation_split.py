@@ -34,7 +34,6 @@ def split_validation(
     share: float,
     seed: int,
     smallest_class: int = 1,
-    names: Sequence[str] = (),
 ) -> tuple[tuple[T, ...], tuple[T, ...]]:
     """The training and the validation examples, both in their original order.
 
@@ -46,11 +45,11 @@ def split_validation(
     Examples with the same input stay together, and every label keeps `smallest_class` different
     inputs to train on. For both reasons the validation part may be smaller than `share`.
 
-    If examples have groups (`names`, "" for none), whole groups are chosen: each time the one that
-    brings the numbers of the labels nearest to `share`.
+    If examples have groups, whole groups are chosen: each time the one that brings the numbers of
+    the labels nearest to `share`.
     """
-    groups = _groups(examples, seed, names)
-    if any(names):
+    groups = _groups(examples, seed)
+    if any(example.group for example in examples):
         return _parted(examples, _whole_groups(groups, examples, share, smallest_class))
     strata: dict[str, list[_Group]] = defaultdict(list)
     for group in groups:
@@ -73,9 +72,7 @@ def _parted(examples: Sequence[T], chosen: Collection[int]) -> tuple[tuple[T, ..
     return training, tuple(examples[row] for row in sorted(chosen))
 
 
-def _groups(
-    examples: Sequence[Labelled[Any]], seed: int, names: Sequence[str] = ()
-) -> list[_Group]:
+def _groups(examples: Sequence[Labelled[Any]], seed: int) -> list[_Group]:
     contents = [input_hash(example.input) for example in examples]
     first: dict[int | str, int] = {}  # the first row with an input or a group
     above = list(range(len(examples)))  # an earlier row that the row belongs with, or itself
@@ -87,7 +84,7 @@ def _groups(
         return row
 
     for row, content in enumerate(contents):
-        for key in (content, names[row] if names else ""):
+        for key in (content, examples[row].group):
             if key != "":
                 other = top(first.setdefault(key, row))
                 above[max(top(row), other)] = min(top(row), other)

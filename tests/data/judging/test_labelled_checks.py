@@ -235,13 +235,6 @@ def test_features_and_filled_values_are_reported(names: tuple[str, ...], expecte
     assert len(refused.lines()) == 1
 
 
-def test_of_many_classes_the_largest_are_shown() -> None:
-    rows: list[Row] = [(f"text {number}", (f"c{number:03}",)) for number in range(120)]
-    _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
-    assert report.lines()[0].startswith("train: 120 examples, all kept; 120 classes: c000 1, ")
-    assert report.lines()[0].endswith("c009 1 and 110 more")
-
-
 def test_rows_belong_to_their_examples_whichever_rule_drops_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

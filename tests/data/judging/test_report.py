@@ -228,17 +228,6 @@ def test_test_features_of_another_width_or_label_are_found_before_training(tmp_p
         assert message in report.findings[0].text
 
 
-def test_test_columns_of_other_names_are_found_before_training(tmp_path: Path) -> None:
-    for name, column, first in (("train", "x", 0), ("test", "y", 100)):
-        rows = [f"{n},{'ab'[n % 2]},{n + first},1" for n in range(8)]
-        lines = [f"sequence,label,{column},z", *rows]
-        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
-    config = feature_run(str(tmp_path / "train.csv"), test=[str(tmp_path / "test.csv")])
-    (found,) = labelled_reports(config)[-1].findings
-    assert (found.rule, found.count) == ("unreadable", 8)
-    assert "lacks the features x and has the features y" in found.text
-
-
 @pytest.mark.parametrize("written", ["{}", "{}/", "~/data", "."])
 def test_files_of_a_folder_are_distinguished_by_their_path_in_it(
     tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch

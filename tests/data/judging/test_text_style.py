@@ -165,12 +165,6 @@ def test_text_in_capitals_only_gets_small_letters_for_a_model_of_ordinary_text(
         assert read(InputStyle(tmp_path, other), [capitals], normalise=True) == [capitals]
 
 
-def test_the_style_of_text_in_capitals_is_kept_in_a_folder(tmp_path: Path) -> None:
-    styles = TextStyles({"text": TextStyle.of(["TWO DOGS PLAY IN THE SNOW."])})
-    assert styles.sides["text"].upper_cased
-    assert TextStyles.of(folder_with(tmp_path, {TEXT_STYLE: styles})) == styles
-
-
 def test_hyphens_are_split_as_in_the_training_text() -> None:
     convert = converter(TextStyle(tokenised=True, split_hyphens=True))
     assert convert("a well-known dog.") == "a well @-@ known dog ."

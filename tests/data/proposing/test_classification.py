@@ -38,7 +38,6 @@ from clearhead.data.proposing.classification import (
 from clearhead.data.proposing.settings import Recipe
 from clearhead.data.proposing.survey import (
     NONE,
-    SideSurvey,
     Survey,
     survey_sequences,
     survey_texts,
@@ -50,10 +49,9 @@ from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
 from clearhead.tokenizer import learn_tokenizer
 from clearhead.tokenizer.normal_form import LABEL
 from fake_translator import run
+from proposals import EXAMPLES, LATIN, read_back, write_lines
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 WORDS = "the a cat dog sees Finds green Tree , . where who is was running".split()
-LATIN = SideSurvey(1000, 5000, 52, {"LATIN": 1.0}, tokenised=False, lower_cased=False)
 same_folder = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 any_label = st.text(st.characters(exclude_categories=["Cs", "Cc"]))
 label = any_label.map(LABEL).filter(bool)
@@ -62,11 +60,6 @@ label = any_label.map(LABEL).filter(bool)
 def texts(count: int, longest: int = 9) -> list[str]:
     chance = random.Random(count)
     return [" ".join(chance.choices(WORDS, k=chance.randint(1, longest))) for _ in range(count)]
-
-
-def write_lines(path: Path, lines: Sequence[str]) -> str:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return str(path)
 
 
 def write_tsv(path: Path, count: int = 60, labels: Sequence[str] = ("cold", "warm")) -> str:
@@ -93,12 +86,6 @@ def write_sequences(path: Path, lengths: Sequence[int], missing: int = 0) -> str
     labels = np.array(["cold", "warm"] * len(lengths))[: len(lengths)]
     np.savez(path, x=np.concatenate(frames), lengths=np.array(lengths), y=labels)
     return str(path)
-
-
-def read_back(text: str, folder: Path) -> RunConfig:
-    path = folder / "my-model.toml"
-    path.write_text(text, encoding="utf-8")
-    return read_config(path)
 
 
 def proposed(folder: Path, kind: InputKind = "text", *parts: str, **columns: str) -> RunConfig:
@@ -598,21 +585,3 @@ def test_the_commands_that_init_writes_can_be_copied(
     ]
     assert [words[1] for words in commands] == ["train", "train", "classify"]
     assert commands[-1] == ["clearhead", "classify", "runs/my labels", *rest]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--input features", "--input has no effect"),
-        ("--label-column topic", "--label-column has no effect"),
-        (
-            "--task classification --input features --text-column t",
-            "--text-column has no effect",
-        ),
-    ],
-)
-def test_options_that_mean_nothing_are_rejected(tmp_path: Path, words: str, message: str) -> None:
-    code, _, err = run("init", str(tmp_path / "m"), *words.split())
-    assert code == ConfigError.exit_code
-    assert message in err
-    assert list(tmp_path.iterdir()) == []

@@ -25,27 +25,14 @@ from clearhead.settings import SIZES, ModelConfig, RunConfig, read_config
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
 from clearhead.settings.run import MEASURES
 from clearhead.tokenizer import learn_tokenizer
+from proposals import EXAMPLES, LATIN, read_back, write_lines
 
 ENGLISH = ["A man rides a bicycle.", "Two dogs, one cat.", "She sees Mr. Smith"]
 GERMAN = ["Ein Mann fährt Rad.", "Zwei Hunde, eine Katze.", "Sie sieht Herrn Schmidt"]
-EXAMPLES = Path(__file__).parents[3] / "examples"
-LATIN = SideSurvey(1000, 5000, 52, {"LATIN": 1.0}, tokenised=False, lower_cased=False)
-
-
-def write(path: Path, lines: Sequence[str]) -> str:
-    data = "".join(f"{line}\n" for line in lines).encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return str(path)
 
 
 def parallel(folder: Path, sources: Sequence[str], targets: Sequence[str]) -> tuple[str, str]:
-    return write(folder / "train.src", sources), write(folder / "train.tgt", targets)
-
-
-def read_back(text: str, folder: Path) -> RunConfig:
-    path = folder / "my-model.toml"
-    path.write_text(text, encoding="utf-8")
-    return read_config(path)
+    return write_lines(folder / "train.src", sources), write_lines(folder / "train.tgt", targets)
 
 
 def seen(pairs: int, source: SideSurvey = LATIN, target: SideSurvey = LATIN) -> Survey:
@@ -285,7 +272,10 @@ def test_chrf_chooses_the_weights_where_few_references_have_four_tokens(
 
 def test_the_references_of_the_validation_data_decide(tmp_path: Path) -> None:
     train = parallel(tmp_path, ["a cat"] * 3, ["la casa de mi madre"] * 3)
-    validation = write(tmp_path / "v.src", ["a cat"]), write(tmp_path / "v.tgt", ["gato"])
+    validation = (
+        write_lines(tmp_path / "v.src", ["a cat"]),
+        write_lines(tmp_path / "v.tgt", ["gato"]),
+    )
     assert propose_translation(train, validation).values["evaluation.measure"] == "chrf"
 
 

@@ -17,6 +17,8 @@ from clearhead.data.reading.columns import (
     columns_of,
     likely_columns,
     other_columns,
+    sample_of,
+    text_column_of,
 )
 from clearhead.data.reading.labelled import read_labelled_texts
 from clearhead.data.reading.tables import Column, Table
@@ -37,6 +39,10 @@ def write(path: Path, *columns: list[str], header: str = "") -> str:
     rows = [mark.join(cells) for cells in zip(*columns, strict=True)]
     path.write_text("".join(f"{line}\n" for line in ([header] if header else []) + rows))
     return str(path)
+
+
+def likely(path: str) -> Columns | None:
+    return likely_columns(sample_of(path))
 
 
 def examples(path: str, text: Column = "text", label: Column = "label") -> list[tuple[str, str]]:
@@ -96,7 +102,7 @@ def test_the_columns_of_texts_and_labels_are_recognised(
     ids = list(map(str, range(24)))
     path = write(tmp_path / name, TEXTS, LABELS, ids, header=header.replace("{}", mark))
     expected = Columns(*header.split("{}")[:2]) if header else Columns(1, 2)
-    assert likely_columns(path) == expected
+    assert likely(path) == expected
 
 
 @pytest.mark.parametrize(
@@ -109,7 +115,7 @@ def test_the_columns_of_texts_and_labels_are_recognised(
 def test_texts_without_spaces_and_several_labels_are_recognised(
     tmp_path: Path, texts: list[str], labels: list[str]
 ) -> None:
-    assert likely_columns(write(tmp_path / "a.tsv", texts, labels)) == Columns(1, 2)
+    assert likely(write(tmp_path / "a.tsv", texts, labels)) == Columns(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +135,7 @@ def test_texts_without_spaces_and_several_labels_are_recognised(
 def test_columns_that_are_not_clear_are_not_guessed(
     tmp_path: Path, columns: list[list[str]]
 ) -> None:
-    assert likely_columns(write(tmp_path / "a.tsv", *columns)) is None
+    assert likely(write(tmp_path / "a.tsv", *columns)) is None
 
 
 @pytest.mark.parametrize("first", [[], ["rare"] * 2])
@@ -140,12 +146,12 @@ def test_columns_of_a_file_that_is_sorted_by_label_are_recognised(
     labels = [*first, *["calm"] * 3 * SAMPLE, *["wild"] * 3 * SAMPLE]
     texts = [f"a text of number {n}" for n in range(len(labels))]
     path = write(tmp_path / "a.tsv", texts, labels, header=header)
-    assert likely_columns(path) == (("sentence", "mood") if header else (1, 2))
+    assert likely(path) == (("sentence", "mood") if header else (1, 2))
 
 
 def test_a_header_with_the_usual_names_decides(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", TEXTS, LABELS, LABELS, header="text,label,topic")
-    assert likely_columns(path) == ("text", "label")
+    assert likely(path) == ("text", "label")
     assert other_columns(path) is None
 
 
@@ -214,20 +220,24 @@ def test_a_table_with_tabs_is_read_by_name_if_line_1_has_a_name(
     assert columns_of(table, Columns(1, 2), known) == (1, 2)
 
 
-@pytest.mark.parametrize("rows", [1, 4, 24])
-def test_known_labels_show_the_columns_of_few_rows(tmp_path: Path, rows: int) -> None:
-    texts, labels = TEXTS[:rows], LABELS[:rows]
-    several = [f"{label}|wild" if n % 3 else "" for n, label in enumerate(labels, start=1)]
-    for cells in (labels, several):
-        path = write(tmp_path / "a.tsv", texts, cells)
-        assert likely_columns(path, KNOWN) == (1, 2)
-        path = write(tmp_path / "a.tsv", texts, cells, header="sentence\tmood")
-        assert likely_columns(path, KNOWN) == ("sentence", "mood")
-        path = write(tmp_path / "a.csv", cells, texts, header="mood,sentence")
-        assert likely_columns(path, KNOWN) == ("sentence", "mood")
-    # A sentence is no name of a column.
-    path = write(tmp_path / "a.tsv", [*texts, TEXTS[0]], ["new", *labels])
-    assert likely_columns(path, KNOWN) == (1, 2)
+@pytest.mark.parametrize(
+    ("cells", "column"),
+    [
+        (["calm", "a text"], 2),
+        (["a text", "calm|wild"], 1),
+        (["", "a text"], 2),
+        (["a text"], 1),
+        (["text", "any"], "text"),
+        *((cells, "text") for cells in (["calm", "wild"], ["a", "b"], ["a", "b", "calm"])),
+    ],
+)
+def test_a_known_label_in_line_1_shows_which_column_has_the_texts(
+    cells: list[str], column: Column
+) -> None:
+    table = Table("a.tsv", (1, cells), iter(()))
+    assert text_column_of(table, NAMED, KNOWN) == column
+    assert text_column_of(replace(table, path="a.csv"), NAMED, KNOWN) == "text"
+    assert text_column_of(table, Columns(3, 1), KNOWN) == 3
 
 
 @pytest.mark.parametrize(
@@ -239,20 +249,15 @@ def test_only_the_label_of_line_1_may_be_from_another_column(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(Path("a.tsv"), TEXTS, LABELS)
-    hint = columns_hint(place, TEXTS[0], KNOWN)
+    hint = columns_hint(place, TEXTS[0])
     assert ("--text-column 1 --label-column 2" in hint) == hinted
-    # The settings are right for another file.
-    other = columns_hint(place, TEXTS[0], KNOWN, "train.tsv")
-    assert ("column 1" in other) == ("train.tsv" in other) == hinted
-    assert "--text-column" not in other
-    # The column of the labels was read.
-    assert columns_hint("a.tsv:1", "calm", KNOWN) == ""
+    assert columns_hint("a.tsv:1", "calm") == ""  # the column of the labels was read
 
 
 def test_a_table_whose_columns_are_not_clear_may_have_a_header(tmp_path: Path) -> None:
     for name, hinted in (("a:b.tsv", True), ("a.CSV", True), ("a.txt", False)):
         path = write(tmp_path / name, TEXTS[:2], TEXTS[2:4])
-        assert ("header" in columns_hint(f"{path}:1", "any", KNOWN)) == hinted
+        assert ("header" in columns_hint(f"{path}:1", "any")) == hinted
 
 
 def test_a_header_that_is_learned_from_as_a_label_is_thought_of(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.reading.feature_sequences import (
-    frame_times,
-    read_feature_sequences,
-)
+from clearhead.data.reading.feature_sequences import of_one_width, read_feature_sequences
 from clearhead.data.reading.labelled import LabelledSequence
 from clearhead.data.reading.parts import file_hash
 from clearhead.errors import DataError
@@ -82,29 +78,16 @@ def archive_bytes(**arrays: np.ndarray) -> bytes:
 # Every form gives back its sequences
 
 
-time_stamp = st.one_of(
-    st.integers(-9, 10**12).map(str),
-    st.floats(0, 1e6).map(repr),
-    st.datetimes().map(str),
-    st.datetimes().map(lambda moment: f" {moment:%Y-%m-%d %H:%M:%S} "),
-)
-
-
 def ts_text(examples: Examples, draw: Draw, labelled: bool = True) -> str:
-    """A `.ts` file, perhaps with times, which are unordered and unevenly spaced."""
-    missing, timed = draw(st.sampled_from(["NaN", "?", "nan"])), draw(st.booleans())
-    gap = draw(st.sampled_from([",", ", ", " ,"])) if timed else ","
-    lines = ["# a comment", "@problemName Made", f"@timeStamps {str(timed).lower()}", ""]
+    missing, gap = draw(st.sampled_from(["NaN", "?", "nan"])), draw(st.sampled_from([",", ", "]))
+    lines = ["# a comment", "@problemName Made", "@timeStamps false", ""]
     lines += [f"@dimensions {examples[0][0].shape[1]}", "@equalLength false"]
     lines += [f"@classLabel {'true a b' if labelled else 'false'}", "@data"]
     for frames, label in examples:
-        times = [draw(time_stamp) for _ in frames] if timed else []
-        dimensions: list[str] = []
-        for dimension in frames.T.tolist():
-            words = [missing if math.isnan(number) else repr(number) for number in dimension]
-            if timed:
-                words = [f"({time},{word})" for time, word in zip(times, words, strict=True)]
-            dimensions.append(gap.join(words))
+        dimensions = [
+            gap.join(missing if math.isnan(number) else repr(number) for number in dimension)
+            for dimension in frames.T.tolist()
+        ]
         lines.append(":".join([*dimensions, *([label] if labelled else [])]))
     return "\n".join(lines) + "\n"
 
@@ -249,34 +232,24 @@ def test_arrays_of_one_length_or_of_one_sequence(
             assert refusal(path).where == path
 
 
-def test_files_read_in_part_are_closed(write: Write) -> None:
-    # ResourceWarning is an error in these tests.
-    cases = [
-        write("a.ts", HEADER + "1:2:a\n" * 9),
-        write("a.csv", "sequence,label,a\n" + "".join(f"{line},x,1\n" for line in range(9))),
-        write("a.npz", archive_bytes(x=np.zeros((9, 2, 1)), y=np.zeros(9))),
-    ]
-    for path in cases:
-        sequences = read_feature_sequences(path)
-        assert len(list(islice(sequences, 2))) == 2
-        del sequences
-
-
 # Refusals
 
 
 HEADER = "@dimensions 2\n@classLabel true a b\n@data\n"
-PLAIN, TIMED = f"{HEADER}1,2:3,4:a\n", f"@timeStamps true\n{HEADER}(0,1):(0,3):a\n"
+PLAIN = f"{HEADER}1,2:3,4:a\n"
 PLAIN_CASES = (
     *("1,2:3,4,5:a", "1,2:3,4", "1,2:3,4:5,6:a", "1,2:3,4: ", "1,x:3,4:a", "1,:3,4:a", "::a"),
     *("1,1_0:3,4:a", "1,-inf:3,4:a", "1,1e999:3,4:a", "1,1e39:3,4:a", "(0,1):(0,3):a"),
 )
-TIMED_CASES = (
-    *("(0,1),(1,2):(0,3):a", "(0,1):a", "(0,1):(0,3),4:a", "(0,1)(1,2):(0,3):a", "::a"),
-    *("(0,1,2):(0,3):a", "(0,1:(0,3):a", "1,2:3,4:a", "(0,x):(0,3):a", "(0,):(0,3):a"),
-    *("(0,1):(1,3):a", "(12:30,1):(12:31,2):a"),
+TS_LINES = (
+    "@timeStamps true",
+    "@timeStamps x",
+    "@targetLabel true",
+    "@dimensions none",
+    "@classLabel",
+    "1,2:a",
+    "@",
 )
-TS_LINES = ("@timeStamps x", "@targetLabel true", "@dimensions none", "@classLabel", "1,2:a", "@")
 ROWS = (
     *("s,1,y,1,2", "s,0.5,x,1,2", "s,,x,1,2", "s,noon,x,1,2", " ,2,x,1,2", "s,2,,1,2", "s,2,x,1"),
     *("t,1,,1,2", "t,1,x,1e39,2"),
@@ -294,13 +267,11 @@ FRAMES = "sequence,label,left,right\ns,x,1,2\n"
     ("name", "content", "place"),
     [
         *(("a.ts", f"{PLAIN}{case}\n", ":5") for case in PLAIN_CASES),
-        *(("a.ts", f"{TIMED}{case}\n", ":6") for case in TIMED_CASES),
         *(("a.ts", f"# made\n{line}\n{PLAIN}", ":2") for line in TS_LINES),
         *(("a.ts", content, "") for content in ("", HEADER, "@classLabel true a\n")),
         ("a.ts", "@classLabel false\n@data\n1,2\n", ""),
         ("a.ts", "@univariate true\n@classLabel true a\n@data\n1,2:a\n1:2:a\n", ":5"),
-        ("a.ts", "@timeStamps true\n@classLabel true a\n@data\na\n", ":4"),
-        ("a.ts", "@classLabel true a\n@data\n1:2:a\n1:2:a\n1:2:3:a\n", ":5"),
+        ("a.ts", "@classLabel true a\n@data\na\n", ":3"),
         *(("a.csv", f"sequence,time,label,a,b\ns,1,x,1,2\n{row}\n", ":3") for row in ROWS),
         ("a.csv", "sequence,time,label,a\ns,0,x,1\nt,0,x,1\ns,1,x,1\n", ":4"),
         ("a.csv", "time,sequence,label,a\n2024-01-02,s,x,1\n2024-01-01 23:59:59,s,x,1\n", ":3"),
@@ -324,7 +295,9 @@ def test_what_is_wrong_is_rejected_with_its_place(
 
 def test_the_first_sequence_of_another_width_is_named(write: Write) -> None:
     path = write("a.ts", "@classLabel true a\n@data\n1:2:a\n1:2:3:a\n")
-    assert refusal(path).why == f"the first is {path}:3"
+    with pytest.raises(DataError) as raised:
+        list(of_one_width(read(path)))
+    assert (raised.value.where, raised.value.why) == (f"{path}:4", f"the first is {path}:3")
 
 
 X = np.zeros((2, 3, 1))
@@ -496,43 +469,6 @@ def test_an_empty_folder_and_an_ambiguous_archive_are_rejected(
     assert (error.where, error.why) == (path, "there are a, b")
 
 
-# Times of frames
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "times"),
-    [
-        (
-            "x.csv",
-            "x,time,sequence\n1,0.50,a\n1, 1e0,a\n1,3,b\n1,3,c\n1,4,c\n",
-            [("0.50", "1e0"), ("3",), ("3", "4")],
-        ),
-        *(
-            (
-                "x.ts",
-                f"@timeStamps true\n@classLabel {'true a' if label else 'false'}\n@data\n"
-                f"(0.50,1),(1e0,2):(0.50,3),(1e0,4){label}\n"
-                f"(2020-01-01 10:30:00,1):(2020-01-01 10:30:00,2){label}\n",
-                [("0.50", "1e0"), ("2020-01-01 10:30:00",)],
-            )
-            for label in ("", ":a")
-        ),
-        ("y.csv", "x,sequence\n1,a\n", [None]),
-        ("y.ts", "@classLabel true a\n@data\n1,2:a\n", [None]),
-        ("y.npy", array_bytes(np.ones((1, 2))), [None]),
-        ("folder.csv/x.npy", array_bytes(np.ones((1, 2))), [None]),
-    ],
-)
-def test_the_times_of_a_sequence_are_given_as_they_are_written(
-    name: str, content: str | bytes, times: list[tuple[str, ...] | None], write: Write
-) -> None:
-    path = write(name, content).removesuffix("/x.npy")
-    assert [frame_times(path, number) for number in range(1, len(times) + 1)] == times
-    with pytest.raises(DataError) as raised:
-        frame_times(path, len(times) + 1)
-    assert raised.value.where == path
-
-
 @pytest.mark.parametrize("name", ["time", "Time", " TIMESTAMP", "datetime", "Date", "time_stamp"])
 @pytest.mark.parametrize("times", [("1", "2"), ("2024-05-31", "2024-05-31 10:00:00+02:00")])
 def test_times_are_no_feature(name: str, times: tuple[str, str], write: Write) -> None:
@@ -540,7 +476,6 @@ def test_times_are_no_feature(name: str, times: tuple[str, str], write: Write) -
     path = write("x.csv", "\n".join([f"{name},sequence,label,x", *rows]))
     (sequence,) = read_feature_sequences(path)
     assert (sequence.columns, sequence.input.shape) == (("x",), (2, 1))
-    assert frame_times(path, 1) == times
 
 
 # Damage

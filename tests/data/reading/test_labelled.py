@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -193,20 +192,6 @@ def test_a_place_is_the_line_where_the_row_begins(write: Write) -> None:
 def test_labels_that_look_the_same_are_one_class(write: Write, one: str, other: str) -> None:
     path = write("a.csv", f"text,label\na,{one}\nb,{other}\nc,x\n")
     assert [labels for _, labels in read(path)] == [(one,), (one,), ("x",)]
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.jsonl"])
-def test_a_file_read_in_part_is_closed(name: str, write: Write) -> None:
-    # ResourceWarning is an error in these tests.
-    content = {
-        "a.csv": "text,label\na,x\n",
-        "a.tsv": "text\tlabel\na\tx\n",
-        "a.txt": "x\ta\n",
-        "a.jsonl": '{"text": "a", "label": "x"}\n',
-    }[name]
-    examples = read_labelled_texts(write(name, content + content.splitlines(True)[-1] * 9))
-    assert len(list(islice(examples, 2))) == 2
-    del examples
 
 
 def test_the_questions_of_trec_are_read_as_they_are(clearhead_data: Path, tmp_path: Path) -> None:

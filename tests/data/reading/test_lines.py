@@ -5,15 +5,21 @@ from __future__ import annotations
 import gzip
 import os
 import re
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clearhead.data.reading.encodings import SIGNATURES
+from clearhead.data.reading.feature_sequences import read_feature_sequences
+from clearhead.data.reading.labelled import read_labelled_texts
 from clearhead.data.reading.lines import MAX_LINE_BYTES, read_lines
+from clearhead.data.reading.pairs import read_pairs
 from clearhead.data.reading.parts import parts_of
 from clearhead.errors import DataError
 from clearhead.settings import config_from
@@ -156,6 +162,27 @@ def test_a_packed_file_that_expands_without_end_is_rejected(
     assert refusal(bomb).where == bomb
     # Text that is packed as text is may be of any length.
     assert sum(1 for _ in read_lines(real)) == 100_000
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "first", "further"),
+    [
+        (read_lines, "a.txt", "", "a\n"),
+        (read_labelled_texts, "a.csv", "text,label\n", "a,x\n"),
+        (read_labelled_texts, "a.tsv", "text\tlabel\n", "a\tx\n"),
+        (read_labelled_texts, "a.jsonl", "", '{"text": "a", "label": "x"}\n'),
+        (lambda path: read_pairs([path, path]), "a", "", "a\n"),
+        (read_feature_sequences, "a.ts", "@classLabel true a b\n@data\n", "1:2:a\n"),
+        (read_feature_sequences, "a.csv", "sequence,label,a\n1,x,1\n", "2,x,1\n3,x,1\n"),
+    ],
+)
+def test_a_file_read_in_part_is_closed(
+    read: Callable[[str], Iterator[Any]], name: str, first: str, further: str, write: Write
+) -> None:
+    # ResourceWarning is an error in these tests.
+    items = read(write(name, first + further * (1 if "sequence" in first else 9)))
+    assert len(list(islice(items, 2))) == 2
+    del items
 
 
 def test_a_pipe_is_read_as_text(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -87,13 +86,6 @@ def test_the_phrasebook_is_named_by_languages_and_part() -> None:
     assert (named["test"][0], len(named["test"])) == (Pair(first.source, first.target, 1), 1000)
     # The part in the name wins.
     assert named["test"] == list(read_pairs(["phrasebook:en-es:test"], "validation"))
-
-
-def test_a_file_read_in_part_is_closed(write: Write) -> None:
-    # ResourceWarning is an error in these tests.
-    pairs = read_pairs([write("a", b"1\n2\n3\n"), write("b", b"1\n2\n3\n")])
-    assert len(list(islice(pairs, 2))) == 2
-    del pairs
 
 
 # Refusals

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from clearhead.data.judging import pairing
-from clearhead.data.judging.languages import Known, Profile, turned
+from clearhead.data.judging.languages import known_share, letters_of, words_of
 from clearhead.data.judging.text_style import TextStyle, differences
 from clearhead.data.reading.arrays import SUFFIXES
 from clearhead.data.reading.columns import (
@@ -24,10 +24,11 @@ from clearhead.data.reading.columns import (
     holds_texts,
     likely_columns,
     mean_words,
+    sample_of,
 )
 from clearhead.data.reading.feature_sequences import FEATURE_FORMATS
 from clearhead.data.reading.features import monotonic, roughness
-from clearhead.data.reading.pairs import Pair, holds_pairs
+from clearhead.data.reading.pairs import Pair
 from clearhead.data.reading.parts import DataPart, Parts
 from clearhead.errors import DataError, first_few
 from clearhead.settings import RunConfig
@@ -43,19 +44,19 @@ CERTAIN = 500  # pairs that leave no doubt whether sides belong together
 SENTENCE = 4  # sides with fewer words on average, such as a dictionary, may show no relation
 ERRORS = 4  # standard errors above 0.5 up to which a figure for the fit is at chance
 
-LEAST_TEXTS, TEXTS = 100, 500  # of a part whose language is compared, at least and at most
-OTHER_SCRIPT = 0.1  # less alike texts have hardly a letter in common
-SIMILAR = 0.75  # more alike texts are of one language and of similar content
-CLOSER = 0.1  # swapped sides are more alike to the other side by this much
-ONE_WAY = 0.97  # pairs of which this share has one direction are all of it
+LEAST_TEXTS, TEXTS = 100, 500  # of a part whose language is judged, at least and at most
+FOREIGN = 0.2  # less known words are of another language
+OTHER_SCRIPT = 0.1  # less known letters are of another script
+SIMILAR = 0.75  # more known words are of one language and of similar content
+SWAPPED_SIDES = 2  # times as many words are known on the other side, if sides are swapped
 
 FEW_LABELS = 20  # texts for each different label, at least, where pairs are texts with labels
 LABELS = 20  # more different values than this may be targets, such as results of sums
 LEAST_ROWS = 20  # fewer rows do not show whether a column has labels
 IDENTICAL, MANY_IDENTICAL = 0.95, 0.5  # the share of equal sides: an error, and a warning
 
-SWAPPED, UNCLEAR = 0.25, 2.0
-"""Ratios of `roughness` along features to that along frames, below which axes may be swapped."""
+SWAPPED = 0.25
+"""The ratio of `roughness` along features to that along frames, below which axes look swapped."""
 MANY_CHANNELS = 8  # fewer features may well be alike, such as the axes of a sensor
 
 INSIST = 'if the data are meant to be so, set data.mismatch = "warn" (init: --mismatch warn)'
@@ -191,15 +192,12 @@ def _about_sides(sample: _Sample) -> Iterator[Doubt]:
 
 
 def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismatch) -> Doubt:
+    judged = pairs[found.rows.start : found.rows.stop]
     why = f"a target fits its source better than a random one in {found.fit} (50 % is chance)"
     certain = len(pairs) >= CERTAIN
     if found.better is None:
         what = "sources and targets do not belong together"
         todo = "name files in which line n of one is the translation of line n of the other"
-        judged = pairs
-        if found.first:
-            judged = pairs[found.first :][: pairing.BLOCK]
-            what += f", from some line before {part.place(judged[-1])} on"
         chance = 0.5 + ERRORS / (12 * len(judged)) ** 0.5
         are_sentences = min(map(mean_words, _texts(judged).values())) >= SENTENCE
         certain = certain and are_sentences and found.fit.most < chance
@@ -207,12 +205,9 @@ def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismat
         lines = f"{abs(found.shift)} line{'s' * (abs(found.shift) > 1)}"
         what = f"the targets look shifted by {lines}"
         why += f"; shifted by {lines}: {found.better}"
-        place = "near the start"
-        if found.first:
-            around = pairs[found.first - pairing.NEAR : found.first + pairing.NEAR + 1]
-            place = "there"
-            what += f", from a line between {part.place(around[0])} and {part.place(around[-1])} on"
-        todo = f"look {place} for a line that is missing, or too many, in one of the sides"
+        todo = "look for a line that is missing, or too many, in one of the sides"
+    if found.rows.start:
+        what += f", from some line before {part.place(judged[-1])} on"
     return Doubt(what, part.where, why, todo, certain)
 
 
@@ -235,45 +230,43 @@ def _about_part(config: RunConfig, sample: _Sample, learned: Sequence[_Sample]) 
 def _about_languages(
     config: RunConfig, part: DataPart, known: dict[str, list[str]], given: dict[str, list[str]]
 ) -> Iterator[Doubt]:
-    few, many = (len(next(iter(each.values()))) for each in (given, known))
-    asked = min(TEXTS, few, many // 2)
-    if asked < LEAST_TEXTS:
+    if min(len(next(iter(each.values()))) for each in (given, known)) < LEAST_TEXTS:
         return
-    profiles = {name: Profile(texts[:asked]) for name, texts in given.items()}
-    learned = {name: Known(texts, asked) for name, texts in known.items()}
-    alike = {name: learned[name].likeness(profiles[name]) or 0.0 for name in known}
+    words = {name: words_of(texts[:TEXTS]) for name, texts in given.items()}
+    learned = {name: words_of(texts) for name, texts in known.items()}
+    shares = {name: known_share(words[name], learned[name]) for name in known}
     # A model to start from may know languages that training data lack.
     is_new = not config.start_from
-    crossed = zip(profiles.items(), reversed(learned.values()), strict=True)
-    closer = [
-        (other.likeness(each) or 0.0) - alike[name] > CLOSER for (name, each), other in crossed
-    ]
-    if len(closer) == 2 and all(closer):
-        pairs = list(zip(*known.values(), strict=True))[:TEXTS]
-        # A translator of both directions may be validated in the rarer one.
-        if (share := turned(pairs, *profiles.values())) >= ONE_WAY:
-            yield Doubt(
-                f"the {part.name} source and target look swapped",
-                part.where,
-                f"of the training pairs with a clear direction, {100 * share:.0f} % go from the "
-                f"language of the {part.name} target to that of the {part.name} source",
-                "name the files in the order of the training data",
-                certain=is_new,
-            )
-            return
+    crossed = dict(zip(words, reversed(learned.values()), strict=True))
+    # A translator of both directions may be validated in the rarer one.
+    if len(words) == 2 and all(
+        known_share(words[name], crossed[name]) > max(FOREIGN, SWAPPED_SIDES * share)
+        for name, share in shares.items()
+    ):
+        percent = (f"{100 * share:.0f} % of the {name}" for name, share in shares.items())
+        yield Doubt(
+            f"the {part.name} source and target look swapped",
+            part.where,
+            f"the training data have {' and '.join(percent)} words on the same side, and more than "
+            "twice as many on the other",
+            "name the files in the order of the training data",
+            certain=is_new,
+        )
+        return
     if part.name == "replay":  # often in another language
         return
-    for name in known:
-        if learned[name].is_foreign(profiles[name]):
+    for name, share in shares.items():
+        if share < FOREIGN:
             look = "look" if name == "texts" else "looks"
-            others = [value for other, value in alike.items() if other != name]
+            others = [value for other, value in shares.items() if other != name]
+            letters = known_share(letters_of(words[name]), letters_of(learned[name]))
             yield Doubt(
                 f"the {part.name} {name} {look} like another language than the training {name}",
                 part.where,
-                f"likeness by trigrams {alike[name]:.2f}; texts of the same kind have about 1, "
-                "other languages 0.5 or less",
+                f"the training data have {100 * share:.0f} % of its words; in one language it is "
+                f"more than {100 * FOREIGN:.0f} %",
                 "name data in the languages of the training data",
-                certain=is_new and (alike[name] < OTHER_SCRIPT or max(others, default=0) > SIMILAR),
+                certain=is_new and (letters < OTHER_SCRIPT or max(others, default=0) > SIMILAR),
             )
 
 
@@ -316,16 +309,14 @@ def _about_features(part: DataPart) -> Iterator[Doubt]:
     if rough is None:
         return
     (frames, width), ratio = sequences[0].shape, rough[1] / max(rough[0], 1e-9)
-    looks_swapped = ratio < SWAPPED and (frames < width or width >= MANY_CHANNELS)
-    if looks_swapped or (ratio < UNCLEAR and width >= max(MANY_CHANNELS, 2 * frames)):
-        does = "look" if looks_swapped else "may be"
+    if ratio < SWAPPED and (frames < width or width >= MANY_CHANNELS):
         yield Doubt(
-            f"the axes {does} swapped: (frames, features) is ({frames:,}, {width:,})",
+            f"the axes look swapped: (frames, features) is ({frames:,}, {width:,})",
             part.where,
             f"neighbouring features differ {ratio:.2f} times as much as neighbouring frames",
             "clearhead reads (sequences, frames, features); from (sequences, features, frames), "
             "save x.transpose(0, 2, 1)",
-            certain=looks_swapped and frames < width,
+            certain=frames < width,
         )
 
 
@@ -342,20 +333,18 @@ def _about_labels(config: RunConfig, part: DataPart) -> Iterator[Doubt]:
             part.where,
             f"{len(set(labels)):,} different labels in {len(texts):,} rows, such as "
             f"{first_few([repr(name[:30]) for name in labels], 2)}",
-            _todo_about_labels(config, part, swapped, holds_texts(texts) and holds_texts(labels)),
+            _todo_about_labels(config, part, swapped),
         )
 
 
-def _todo_about_labels(config: RunConfig, part: DataPart, swapped: bool, are_pairs: bool) -> str:
+def _todo_about_labels(config: RunConfig, part: DataPart, swapped: bool) -> str:
     if not part.files:
         return IN_MEMORY
     file = part.files[0]
     read = columns_read(file, Columns(config.data.text_column, config.data.label_column))
-    likely = likely_columns(file)
+    likely = likely_columns(sample_of(file))
     if likely and likely != read:
         return f"set {likely.settings}"
     if swapped:
         return f"set {Columns(read.label, read.text).settings}"
-    pairs = '; for a translator, set task = "translation"' if are_pairs else ""
-    choose = "choose the column of the labels with data.label_column (init: --label-column)"
-    return choose + (pairs if holds_pairs(file) else "")
+    return "choose the column of the labels with data.label_column (init: --label-column)"

@@ -3,9 +3,9 @@
 A source is compared with its own target and with all other targets of the sample, by length and by
 the tokens that both have: numbers, names and marks, where rare ones count more. The figure for each
 is the share of other targets that fit worse than the own one, on average. It is 0.5 by chance, with
-a standard error of 1 / sqrt(12 n) for n pairs. The same figures with the targets shifted by a few
-lines show whether lines are displaced. In a dialogue, where each target is also the next source,
-they do not.
+a standard error of 1 / sqrt(12 n) for n pairs. Blocks of neighbours are judged one by one, with the
+targets shifted by a few lines, too: a better figure shows that lines are displaced. In a dialogue,
+where each target is also the next source, it does not.
 
 docs/decisions/0018 has the measurements behind the thresholds.
 """
@@ -17,17 +17,17 @@ import unicodedata
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 LEAST = 200  # fewer pairs show nothing
-BLOCK = 250  # neighbouring pairs that are also judged by themselves
+BLOCK = 250  # neighbouring pairs that are judged together
 CHANCE = 0.55  # a figure up to here may be chance
 BETTER = 0.1  # by this much, lengths have to fit better to shifted targets
-CLEAR = 0.65  # blocks are compared if one of them has at least this figure for length
+CLEAR = 0.65  # one block may be at chance, unless another has at least this figure for length
 CHAINED = 0.3  # the share of targets, at least, that are the next source in a dialogue
 VARIED = 0.1  # the least standard deviation of the logarithm of lengths that shows anything
-NEAR = 20  # the first pair with a shift is known to about this many pairs
 OFFSETS = (1, -1, 2, -2)
 WIDTH = 1024  # of the vectors of hashed tokens
 READ = 1000  # characters of a text whose tokens are compared
@@ -66,44 +66,37 @@ class Fit:
 class Mismatch:
     """What is wrong with the sides of a sample.
 
-    Attributes:
-        fit: of the targets as they are.
-        shift: lines by which the targets are displaced; 0 if no shift makes them fit.
-        better: the fit of the targets shifted back; None without a shift.
-        first: about the first pair that is affected. Without a shift, the first pair of the first
-            block that does not fit.
+    `rows` are the first pairs that do not fit, all of them or a block. `better` is their fit with
+    the targets shifted by `shift` lines; None if no shift makes them fit.
     """
 
+    rows: range
     fit: Fit
     shift: int = 0
     better: Fit | None = None
-    first: int = 0
 
 
 def mismatch(sources: Sequence[str], targets: Sequence[str]) -> Mismatch | None:
     """What is wrong with n pairs, blocks of `BLOCK` neighbours; None: nothing, or unclear."""
     if len(sources) < LEAST:
         return None
-    sides, every, chained = (
-        _Sides(sources, targets),
-        range(len(sources)),
-        _chained(sources, targets),
-    )
+    sides, chained = _Sides(sources, targets), _chained(sources, targets)
     if not sides.are_varied or chained.mean() >= CHAINED:
         return None
-    fit = sides.fit(every)
-    if found := sides.displaced(every, fit):
-        return found
-    if fit.most < CHANCE:
-        return Mismatch(fit)
-    blocks = np.array_split(every, max(1, len(sources) // BLOCK))
-    fits = [sides.fit(block) for block in blocks]
-    if max(fit.length for fit in fits) < CLEAR:
+    every = range(len(sources))
+    edges = np.linspace(0, len(every), max(1, len(every) // BLOCK) + 1).astype(int).tolist()
+    blocks = [range(*ends) for ends in pairwise(edges)]
+    fits = [(rows, sides.fit(rows)) for rows in blocks if chained[rows].mean() < CHAINED]
+    for rows, fit in fits:
+        for shift in OFFSETS:
+            better = sides.fit(rows, shift)
+            if better.length - fit.length > BETTER:
+                return Mismatch(rows, fit, shift, better)
+    if (whole := sides.fit(every)).most < CHANCE:
+        return Mismatch(every, whole)
+    if max(fit.length for _, fit in fits) < CLEAR:
         return None
-    for block, fit in zip(blocks, fits, strict=True):
-        if fit.most < CHANCE and chained[block].mean() < CHAINED:
-            return sides.displaced(block, fit) or Mismatch(fit, first=int(block[0]))
-    return None
+    return next((Mismatch(rows, fit) for rows, fit in fits if fit.most < CHANCE), None)
 
 
 class _Sides:
@@ -120,41 +113,15 @@ class _Sides:
         source, target = (_unit(bag * rarity) for bag in bags)
         self._alike = (by_length, source @ target.T)
 
-    def _shares(self, rows: np.ndarray, shift: int) -> np.ndarray:
-        """For both figures and each row, the share of targets that fit worse: (2, rows).
-
-        They are compared with the target `shift` lines after the own one.
-        """
-        found = []
-        for likeness in (each[rows] for each in self._alike):
-            own = likeness[np.arange(len(rows)), rows + shift][:, None]
-            found.append((likeness < own).mean(axis=1) + 0.5 * (likeness == own).mean(axis=1))
-        return np.array(found)
-
-    def _with_partner(self, rows: Sequence[int] | np.ndarray, shift: int) -> np.ndarray:
-        partners = np.asarray(rows) + shift
-        return np.asarray(rows)[(partners >= 0) & (partners < len(self._alike[0]))]
-
-    def fit(self, rows: Sequence[int] | np.ndarray, shift: int = 0) -> Fit:
+    def fit(self, rows: range, shift: int = 0) -> Fit:
         """The fit of some pairs to the targets `shift` lines after the own ones."""
-        length, tokens = self._shares(self._with_partner(rows, shift), shift).mean(axis=1)
-        return Fit(float(length), float(tokens))
-
-    def displaced(self, rows: Sequence[int] | np.ndarray, fit: Fit) -> Mismatch | None:
-        """The mismatch of some pairs with this fit, if they fit better to shifted targets."""
-        for shift in OFFSETS:
-            better = self.fit(rows, shift)
-            if better.length - fit.length > BETTER:
-                return Mismatch(fit, shift, better, self._start(shift, int(rows[-1])))
-        return None
-
-    def _start(self, shift: int, last: int) -> int:
-        """About the first pair with a shift, up to the pair `last`; 0: nearly all pairs have it."""
-        rows = self._with_partner(np.arange(last + 1), shift)
-        gain = (self._shares(rows, shift) - self._shares(rows, 0)).sum(axis=0)
-        # The sum falls as long as targets fit their own sources better, and rises afterwards.
-        start = int(np.argmin(np.cumsum(np.append(0.0, gain))[:-1]))
-        return int(rows[start]) if start > NEAR else 0
+        count = len(self._alike[0])
+        own = np.array([row for row in rows if 0 <= row + shift < count])
+        shares = []
+        for likeness in self._alike:
+            theirs, others = likeness[own, own + shift][:, None], likeness[own]
+            shares.append(float((others < theirs).mean() + 0.5 * (others == theirs).mean()))
+        return Fit(*shares)
 
 
 def _chained(sources: Sequence[str], targets: Sequence[str]) -> np.ndarray:

@@ -140,7 +140,7 @@ def propose_classification(
 
     def survey(part: str, files: Sequence[str]) -> Survey:
         if kind == "features":
-            return survey_sequences(files, str(label))
+            return survey_sequences(files, label)
         return survey_texts(files, text, label, multi_label)
 
     form = SEQUENCES if kind == "features" else TEXTS

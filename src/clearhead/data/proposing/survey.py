@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,9 +20,8 @@ from clearhead.data.judging.text_style import StyleCounts
 from clearhead.data.reading.feature_sequences import of_one_width, read_feature_sequences
 from clearhead.data.reading.features import features_named
 from clearhead.data.reading.labelled import SEPARATOR, Labelled, LabelledText, read_labelled_texts
-from clearhead.data.reading.lines import open_unpacked, unreadable
-from clearhead.data.reading.pairs import corpora_of, read_pairs
-from clearhead.data.reading.phrasebook import PHRASEBOOK, Part
+from clearhead.data.reading.pairs import read_pairs
+from clearhead.data.reading.phrasebook import Part
 from clearhead.data.reading.tables import Column
 from clearhead.errors import DataError, first_few
 from clearhead.tokenizer import WordTokenizer
@@ -173,11 +171,9 @@ class Survey:
 
 def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
     """Survey the sentence pairs that `read_pairs` reads."""
-    pairs = list(islice(read_pairs(files, part), SURVEYED))
-    count = len(pairs)
-    if count == SURVEYED:
-        named = (first for first, *_ in corpora_of(files) if not first.startswith(PHRASEBOOK))
-        count = max(count, sum(map(_count_lines, named)))
+    read = read_pairs(files, part)
+    pairs = list(islice(read, SURVEYED))
+    count = len(pairs) + sum(1 for _ in read)
     sides = ((pair.source for pair in pairs), (pair.target for pair in pairs))
     source, target = (survey_side(side, count / max(1, len(pairs))) for side in sides)
     some = pairs[:: max(1, len(pairs) // SAMPLED)]
@@ -241,7 +237,7 @@ def _survey_texts(files: Sequence[str], examples: list[LabelledText]) -> Survey:
     )
 
 
-def survey_sequences(files: Sequence[str], label_column: str = "label") -> Survey:
+def survey_sequences(files: Sequence[str], label_column: Column = "label") -> Survey:
     """Survey files of labelled feature sequences, which `read_feature_sequences` reads."""
     read = (each for file in files for each in read_feature_sequences(file, label_column))
     sequences = list(of_one_width(read))
@@ -270,17 +266,3 @@ def _classes_of(examples: Sequence[Labelled[Any]]) -> dict[str, Any]:
     without = (example.place for example in examples if not example.labels)
     classes = count_classes(examples)
     return {"classes": classes, "several": next(several, ""), "without": next(without, "")}
-
-
-def _count_lines(path: str) -> int:
-    """The number of lines of a file; the last one may lack its line break."""
-    counts, last = Counter[bytes](), b"\n"
-    try:
-        with open_unpacked(path) as stream:
-            while block := stream.read(2**20):
-                counts += {end: block.count(end) for end in (b"\n", b"\r")}
-                last = block[-1:]
-    except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(path, error) from None
-    end = b"\n" if counts[b"\n"] else b"\r"
-    return counts[end] + (last != end)

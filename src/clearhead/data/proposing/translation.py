@@ -113,15 +113,9 @@ def _weaknesses(p: Proposal, train: Sequence[str], brought: Brought | None) -> I
         return
     sides = zip(("source", "target"), brought.languages, languages_of(train), strict=False)
     others = [(side, was, now) for side, was, now in sides if was and now and was != now]
-    if others and brought.languages == languages_of(train)[::-1]:
-        source, target = brought.languages
-        yield (
-            f"the model translates from {source} to {target}, these pairs are the other direction: "
-            "exchange the files, or train without --start-from"
-        )
-    elif others:
+    if others:
         listed = " and ".join(f"the {side} was {was} and is {now}" for side, was, now in others)
-        yield f"the model has learned other languages, and hardly knows these: {listed}"
+        yield f"the model has learned other languages, or the other direction: {listed}"
     counted = zip(p.train.sample, p.train.sides, cycle(brought.tokenizers), strict=False)
     for name, (texts, side, tokenizer) in zip(("source", "target"), counted, strict=False):
         words = sum(len(text.split()) if side.spaced else len(text) for text in texts)

@@ -1,9 +1,9 @@
 """Which columns of a table have the texts and the labels: by the settings, or judged by the cells.
 
-`columns_of` decides which columns are read. `likely_columns` judges: a column has labels if its
-values repeat, and texts if they hardly do and have several words. Where more than one column could
-be either, nothing is guessed. Line 1 is a row like the others if its label is that of another row,
-or its text is a sentence.
+`columns_of` decides which columns are read. `likely_columns` judges a sample: a column has labels
+if its values repeat, and texts if they hardly do and have several words. Where more than one column
+could be either, nothing is guessed. Line 1 is a row like the others if its label is that of another
+row, or its text is a sentence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from clearhead.data.reading.lines import has_ending
 from clearhead.data.reading.tables import Column, Table, open_table
-from clearhead.errors import ConfigError, DataError, first_few
+from clearhead.errors import ConfigError, DataError
 from clearhead.tokenizer.normal_form import LABEL
 
 SAMPLE = 1000
@@ -100,50 +100,48 @@ def columns_of(table: Table, chosen: Columns, known: Collection[str] = ()) -> Co
 
 
 def text_column_of(table: Table, chosen: Columns, known: Collection[str]) -> Column:
-    """The column of the texts of a table that may have no labels: a line of one cell is a text.
+    """The column of the texts of a table that may have no labels.
 
-    A DataError if they are likely in another column than the one that is read by default.
+    Without a chosen name in line 1 of a file with tabs, a line of one cell is a text, and of two
+    cells the one that is no known label.
     """
-    if (
-        len(table.names) == 1
-        and not has_ending(table.path, ".csv")
-        and chosen.text not in table.names
-    ):
-        return 1
-    columns = columns_of(table, chosen, known)
-    likely = likely_columns(table.path, known) if columns.by_position else None
-    if likely is not None and likely.text != columns.text:
-        raise DataError(
-            f"the texts are not in column {columns.text}, which is read by default",
-            where=table.path,
-            why=f"the cells look like {likely.described}",
-            todo=_name_the_texts(likely),
-        )
-    return columns.text
+    cells = table.names
+    if chosen.by_position or has_ending(table.path, ".csv") or len(cells) > 2:
+        return chosen.text
+    if chosen.text in cells and not (chosen.text == cells[0] and chosen.text in known):
+        return chosen.text
+    return 1 if len(cells) == 1 else beside_label(cells, known) or chosen.text
 
 
-def index_of(table: Table, column: Column, setting: str, known: Collection[str]) -> int:
+def beside_label(cells: Sequence[str], known: Collection[str]) -> int | None:
+    """The position of the one of two cells that is no known label; None if that is not clear."""
+    names = {"", *map(LABEL, known)}  # a text may have no label
+    match [all(LABEL(name) in names for name in _labels_of([cell])) for cell in cells]:
+        case [True, False]:
+            return 2
+        case [False, True]:
+            return 1
+    return None
+
+
+def index_of(table: Table, column: Column, setting: str) -> int:
     """The index of a column; the error suggests the columns that are likely by their cells."""
     try:
         return table.index(column, setting)
     except DataError as error:
         if isinstance(column, int) or column in table.names:
             raise
-        is_option = setting == TEXT_OPTION
-        if likely := likely_columns(table.path, known):
-            error.todo = _name_the_texts(likely) if is_option else f"set {likely.settings}"
-            if likely.by_position:
-                cells = [repr(cell if len(cell) <= 30 else f"{cell[:29]}…") for cell in table.names]
-                error.why = f"line 1 is no header: {first_few(cells, 3)}"
+        likely = likely_columns(sample_of(table.path))
+        if likely and setting == TEXT_OPTION:
+            name = json.dumps(likely.text, ensure_ascii=False)
+            error.todo = f"name the column: {TEXT_OPTION} {name}"
+        elif likely:
+            error.todo = f"set {likely.settings}"
         else:
-            give = "its position, from 1" if is_option else "both columns by position, from 1"
-            name = setting if is_option else f"data.{setting} ="
-            error.todo = f"{error.todo}; if line 1 is not a header, give {give}: {name} 1"
+            error.todo = f"{error.todo}; if line 1 is not a header, give positions, from 1"
+        if likely and likely.by_position:
+            error.why = f"the cells look like {likely.described}"
         raise
-
-
-def _name_the_texts(likely: Columns) -> str:
-    return f"name the column: {TEXT_OPTION} {json.dumps(likely.text, ensure_ascii=False)}"
 
 
 def columns_read(path: str, chosen: Columns = NAMED) -> Columns:
@@ -156,26 +154,22 @@ def columns_read(path: str, chosen: Columns = NAMED) -> Columns:
 
 def other_columns(path: str) -> Columns | None:
     """The likely columns of a file, unless they are those that are read by default."""
-    likely = likely_columns(path)
+    likely = likely_columns(sample_of(path))
     if likely is None or (has_ending(path, ".txt") and not likely.by_position):
         return None  # a .txt file has no names
     return None if likely == columns_read(path) else likely
 
 
-def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
-    """The columns of a `.csv`, `.tsv` or `.txt` file; None if they are not clear.
+def likely_columns(rows: Sequence[Sequence[str]]) -> Columns | None:
+    """The columns of a table by line 1 and a sample of the others; None if they are not clear.
 
-    They are names if line 1 is a header, positions otherwise. Of two columns, the one that has only
-    `known` labels, at least from line 2 on, has the labels.
+    They are names if line 1 is a header, positions otherwise.
     """
-    rows = _judged_rows(path)
     if not rows:
         return None
     first, *others = rows
     if set(NAMED) <= set(first):
         return NAMED
-    if found := _by_known_labels(rows, known):
-        return found
     if len(others) < LEAST:
         return None
     columns = list(zip(*others, strict=True))
@@ -192,71 +186,23 @@ def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
     return None
 
 
-def columns_with_labels(path: str, known: Collection[str]) -> Columns | None:
-    """The positions in a table of two columns without a header, if one has only known labels."""
-    found = _by_known_labels(_judged_rows(path), known)
-    return found if found and found.by_position else None
-
-
-def header_at(path: str, position: int, usual: Column, known: Collection[str]) -> str:
-    """The name at a position in line 1 if that looks like a header; otherwise "".
-
-    It does if it has the `usual` name there, or the names of `likely_columns`.
-    """
-    rows, likely = _judged_rows(path), likely_columns(path, known)
-    name = rows[0][position - 1] if rows else ""
-    return name if name == usual or (likely is not None and not likely.by_position) else ""
-
-
-def _by_known_labels(rows: Sequence[Sequence[str]], known: Collection[str]) -> Columns | None:
-    """The columns of a table of two, of which one has only known labels, below a header or not."""
-    if not rows or len(rows[0]) != 2:
-        return None
-    for below in (rows, rows[1:]):
-        match [_are_known(cells, known) for cells in zip(*below, strict=True)]:
-            case [True, False]:
-                label, text = 0, 1
-            case [False, True]:
-                label, text = 1, 0
-            case _:
-                continue
-        if below is not rows and all(rows[0]) and mean_words([rows[0][text]]) <= LABEL_WORDS:
-            return Columns(rows[0][text], rows[0][label])
-        return Columns(text + 1, label + 1)
-    return None
-
-
-def _are_known(cells: Sequence[str], known: Collection[str]) -> bool:
-    """Whether the cells have known labels only; a text may have none."""
-    names = set(map(LABEL, _labels_of(cells))) - {""}
-    return bool(names) and names <= set(map(LABEL, known))
-
-
-def columns_hint(
-    place: str | None, label: str, known: Collection[str] = (), pattern: str = ""
-) -> str:
-    """A hint for an unusual label, if its place is line 1 of a table that may be misread.
-
-    `pattern` is a file for which the columns in the settings are right.
-    """
+def columns_hint(place: str | None, label: str) -> str:
+    """A hint for an unusual label, if its place is line 1 of a table that may be misread."""
     file, _, line = (place or "").rpartition(":")
     if line != "1" or not has_ending(file, ".csv", ".tsv", ".txt"):
         return ""
-    likely = likely_columns(file, known)
-    if pattern:
-        todo = f"give this file the columns of {pattern}, in the same order"
-    elif likely:
-        todo = f"set {likely.settings}"
-    else:
-        todo = "name its columns: data.text_column and data.label_column "
-        todo += "(init and evaluate: --text-column …)"
-    if likely and isinstance(likely.label, int):
-        is_read = label in _labels_of([_judged_rows(file)[0][likely.label - 1]])
-        return "" if is_read else f"; the cells look like {likely.described}: {todo}"
-    return "" if has_ending(file, ".txt") else f"; if line 1 is a header, {todo}"
+    rows = sample_of(file)
+    if likely := likely_columns(rows):
+        if isinstance(likely.label, int) and label in _labels_of([rows[0][likely.label - 1]]):
+            return ""  # the column of the labels was read
+        like = f"the cells look like {likely.described}"
+        return f"; {like}: write all files alike, and set {likely.settings}"
+    if has_ending(file, ".txt"):
+        return ""
+    return "; if line 1 is a header, name its columns: data.text_column and data.label_column"
 
 
-def _judged_rows(path: str) -> list[list[str]]:
+def sample_of(path: str) -> list[list[str]]:
     """Line 1 and a sample of the other rows; [] if the file is no table, or cannot be read."""
     if has_ending(path, ".jsonl"):
         return []

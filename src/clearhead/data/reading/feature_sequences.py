@@ -22,7 +22,7 @@ from clearhead.data.reading.arrays import read_array_file, read_array_folder
 from clearhead.data.reading.features import as_frames, read_value
 from clearhead.data.reading.labelled import LabelledSequence, label_name
 from clearhead.data.reading.lines import Format, Formats, read_lines
-from clearhead.data.reading.tables import GROUP, Row, Table, open_table
+from clearhead.data.reading.tables import GROUP, Column, Row, Table, open_table
 from clearhead.errors import DataError
 
 MISSING_IN_TABLES = ("", "nan")
@@ -39,16 +39,13 @@ FEATURES = (
     "column if it is not one"
 )
 
-Times = tuple[str, ...]
-"""The times of the frames of a sequence, as written in the file."""
-
-_Sequences = Iterator[tuple[LabelledSequence, Times | None]]
+_Sequences = Iterator[LabelledSequence]
 
 
 def read_feature_sequences(
-    path: str, label_column: str = "label", *, labelled: bool = True
+    path: str, label_column: Column = "label", *, labelled: bool = True
 ) -> Iterator[LabelledSequence]:
-    """The sequences of a file or folder, all of one width, and their labels.
+    """The sequences of a file or folder, and their labels.
 
     - `.csv` has one row per frame. The column `sequence` names the sequence of a row; the rows of
       one sequence are consecutive and have the same label. A column of `TIMES` has numbers or dates
@@ -58,9 +55,8 @@ def read_feature_sequences(
     - `.ts` is the format of the UEA and UCR archives. A case is a line: its dimensions, separated
       by `:`, and last the label if the header has `@classLabel true`. A dimension is its values,
       separated by `,`; all dimensions of a case have the same number of values. `?` and `NaN` are
-      missing values. Lines that start with `#` or `%` are comments. With `@timeStamps true`, each
-      value is a tuple `(time,value)`, and all dimensions of a case have the same times (numbers or
-      dates), which are not interpreted: frames keep their order in the file.
+      missing values. Lines that start with `#` or `%` are comments. Files with time stamps are not
+      read.
     - `.npz` has many sequences, `.npy` a single one without a label: see `read_array_file`.
     - A folder has `.npy` and `.npz` files: see `read_array_folder`.
 
@@ -74,12 +70,18 @@ def read_feature_sequences(
 
     Raises:
         DataError: the file is missing, unreadable or of another format, has no sequence, or a
-            sequence is empty, infinite, of another width than the first, or without a label.
+            sequence is empty, infinite, or without a label.
     """
-    first = None
-    for first in of_one_width(sequence for sequence, _ in _read(path, label_column, labelled)):
-        yield first
-    if first is None:
+    folder, label = os.path.expanduser(path), str(label_column)
+    if os.path.isdir(folder):
+        sequences = read_array_folder(Path(folder), label, labelled)
+    else:
+        read = FEATURE_FORMATS.reader(path, "feature sequences", "name a folder of .npy files")
+        sequences = read(path, label, labelled)
+    sequence = None
+    for sequence in sequences:
+        yield sequence
+    if sequence is None:
         raise DataError("there is no sequence", where=path)
 
 
@@ -99,24 +101,8 @@ def of_one_width(sequences: Iterable[LabelledSequence]) -> Iterator[LabelledSequ
         yield sequence
 
 
-def frame_times(path: str, number: int, label_column: str = "label") -> Times | None:
-    """The times of a sequence, by its number from 1; None if it has none, as in arrays."""
-    for _, times in itertools.islice(_read(path, label_column, False), number - 1, None):
-        return times
-    raise DataError(f"there is no sequence {number}", where=path)
-
-
-def _read(path: str, label_column: str, labelled: bool) -> _Sequences:
-    folder = os.path.expanduser(path)
-    if os.path.isdir(folder):
-        sequences = read_array_folder(Path(folder), label_column, labelled)
-        return ((sequence, None) for sequence in sequences)
-    read = FEATURE_FORMATS.reader(path, "feature sequences", "name a folder of .npy files")
-    return read(path, label_column, labelled)
-
-
 def _read_arrays(path: str, label_column: str, labelled: bool) -> _Sequences:
-    return ((sequence, None) for sequence in read_array_file(path, labelled))
+    return read_array_file(path, labelled)
 
 
 def _read_csv(path: str, label_column: str, labelled: bool) -> _Sequences:
@@ -155,29 +141,31 @@ class _Columns:
     @classmethod
     def of(cls, table: Table, label_column: str, labelled: bool) -> _Columns:
         sequence, group = table.index("sequence"), table.optional(GROUP)
+        label = table.optional(label_column)
         if labelled:
             label = table.index(label_column, "label_column")
-        else:
-            label = table.optional(label_column)
-        used = {sequence, label, group}
         times = [
             index
             for index, name in enumerate(table.names)
             if name.strip().lower() in TIMES and index not in (sequence, label)
         ]
         if len(times) > 1:
-            what = f"there are {len(times)} columns of times: "
-            what += ", ".join(repr(table.names[index]) for index in times)
+            names = ", ".join(repr(table.names[index]) for index in times)
             todo = "keep one; rename another if it is a feature"
+            what = f"there are {len(times)} columns of times: {names}"
             raise DataError(what, where=table.where, todo=todo)
-        used.update(times)
+        others = {sequence, label, group, *times}
         features = {
-            index: name.strip() for index, name in enumerate(table.names) if index not in used
+            index: name.strip() for index, name in enumerate(table.names) if index not in others
         }
         _check_features(features, table.where)
-        time = times[0] if times else None
-        group = None if group == label else group
-        return cls(sequence, label if labelled else None, time, group, features)
+        return cls(
+            sequence,
+            label if labelled else None,
+            times[0] if times else None,
+            None if group == label else group,
+            features,
+        )
 
 
 def _check_features(names: dict[int, str], where: str) -> None:
@@ -199,9 +187,7 @@ def _check_features(names: dict[int, str], where: str) -> None:
         raise DataError(f"there are {count} columns {name!r}", where=where, todo=todo)
 
 
-def _sequence(
-    path: str, rows: list[Row], columns: _Columns
-) -> tuple[LabelledSequence, Times | None]:
+def _sequence(path: str, rows: list[Row], columns: _Columns) -> LabelledSequence:
     labels: tuple[str, ...] = ()
     frames: list[list[float]] = []
     before = -math.inf
@@ -226,14 +212,13 @@ def _sequence(
             ]
         )
     place, first = f"{path}:{rows[0][0]}", rows[0][1]
-    times = None if columns.time is None else tuple(row[columns.time].strip() for _, row in rows)
     return LabelledSequence(
         as_frames(np.array(frames), place),
         labels,
         place,
         tuple(columns.features.values()),
         group="" if columns.group is None else first[columns.group].strip(),
-    ), times
+    )
 
 
 def _moment(cell: str, where: str) -> float:
@@ -268,7 +253,6 @@ def _content(path: str) -> Generator[tuple[int, str], None, None]:
 class _TsHeader:
     labels: bool = False
     dimensions: int = 0
-    timed: bool = False
 
 
 def _read_header(path: str, lines: Iterator[tuple[int, str]]) -> _TsHeader:
@@ -291,8 +275,10 @@ def _read_header(path: str, lines: Iterator[tuple[int, str]]) -> _TsHeader:
                 header.dimensions = int(first)
             case "univariate" if _truth(first, line, where):
                 header.dimensions = 1
-            case "timestamps":
-                header.timed = _truth(first, line, where)
+            case "timestamps" if _truth(first, line, where):
+                what = "the values have time stamps (@timeStamps), which are not read"
+                todo = "write the values alone, or a .csv file with a column time"
+                raise DataError(what, where=where, todo=todo)
             case "targetlabel" if _truth(first, line, where):
                 what = "the targets are numbers to predict (@targetLabel), not labels"
                 raise DataError(what, where=where)
@@ -305,51 +291,20 @@ def _truth(word: str, line: str, where: str) -> bool:
     return word == "true"
 
 
-def _case(
-    line: str, header: _TsHeader, labelled: bool, where: str
-) -> tuple[LabelledSequence, Times | None]:
-    if header.timed:  # a colon inside a tuple belongs to a time of day
-        line = re.sub(r"\([^()]*\)", lambda found: found[0].replace(":", "\0"), line)
-    parts = [part.replace("\0", ":") for part in line.split(":")]
+def _case(line: str, header: _TsHeader, labelled: bool, where: str) -> LabelledSequence:
+    parts = line.split(":")
     label = parts.pop() if header.labels else ""
     labels = (label_name(label, where),) if header.labels and labelled else ()
     if header.dimensions and len(parts) != header.dimensions:
         what = f"the case has {len(parts)} dimensions, the header {header.dimensions}"
         raise DataError(what, where=where)
-    series = [_series(part, header.timed, where) for part in parts]
-    first_times, first = series[0] if series else ([], [])
-    for number, (times, values) in enumerate(series, start=1):
-        if len(values) != len(first):
-            what = f"dimension {number} has {len(values)} values, dimension 1 {len(first)}"
+    series = [part.split(",") if part.strip() else [] for part in parts]
+    for number, cells in enumerate(series, start=1):
+        if len(cells) != len(series[0]):
+            what = f"dimension {number} has {len(cells)} values, dimension 1 {len(series[0])}"
             raise DataError(what, where=where)
-        if times != first_times:
-            time, expected = next(
-                pair for pair in zip(times, first_times, strict=True) if pair[0] != pair[1]
-            )
-            raise DataError(
-                f"dimension {number} has the time {time!r}, where dimension 1 has {expected!r}",
-                where=where,
-                todo="give all dimensions the same times, and ? where a value is missing",
-            )
-    frames = as_frames(np.array([values for _, values in series], ndmin=2).T, where)
-    return LabelledSequence(frames, labels, where), tuple(first_times) if header.timed else None
-
-
-def _series(part: str, timed: bool, where: str) -> tuple[list[str], list[float]]:
-    """The times of a dimension, if it has any, and its values."""
-    times: list[str] = []
-    values: list[float] = []
-    cells = re.split(r"(?<=\))\s*,", part) if timed else part.split(",")
-    for cell in cells if part.strip() else ():
-        if timed:
-            found = re.fullmatch(r"\s*\(([^(),]*),([^(),]*)\)\s*", cell)
-            if found is None:
-                what = f"{cell.strip()[:30]!r} is not a tuple (time,value)"
-                raise DataError(what, where=where, why="the header has @timeStamps true")
-            times.append(found[1].strip())
-            cell = found[2]
-        values.append(read_value(cell, MISSING_IN_TS, where))
-    return times, values
+    values = [[read_value(cell, MISSING_IN_TS, where) for cell in cells] for cells in series]
+    return LabelledSequence(as_frames(np.array(values, ndmin=2).T, where), labels, where)
 
 
 FEATURE_FORMATS: Formats[Callable[[str, str, bool], _Sequences]] = Formats(

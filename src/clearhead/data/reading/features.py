@@ -33,9 +33,8 @@ def read_value(cell: str, missing: Sequence[str], where: str, why: str | None = 
         value = math.inf
     if math.isfinite(value):
         return value
-    infinite = cell.lower().lstrip("+-") in ("inf", "infinity")
     raise DataError(
-        f"{cell!r} is infinite" if infinite else f"{cell!r} is not a finite number",
+        f"{cell!r} is not a finite number",
         where=where,
         why=why,
         todo="give a number with a decimal point, or nan where the value is missing",

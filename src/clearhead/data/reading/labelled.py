@@ -100,8 +100,7 @@ def read_labelled_texts(
 def read_texts(file: str, columns: Columns = NAMED, known: Collection[str] = ()) -> Iterator[str]:
     """The texts of a `.csv`, `.tsv` or `.jsonl` file with or without labels, on one line each.
 
-    With `known` labels, a file with tabs may also have no header: a line is then a text, or
-    `label<TAB>text`.
+    With `known` labels, a file with tabs may also have no header: see `text_column_of`.
     """
     if has_ending(file, ".jsonl"):
         for line, record in read_jsonl(file):
@@ -110,7 +109,7 @@ def read_texts(file: str, columns: Columns = NAMED, known: Collection[str] = ())
         return
     with open_table(file) as table:
         text = text_column_of(table, columns, known) if known else columns.text
-        index = index_of(table, text, TEXT_OPTION, known)
+        index = index_of(table, text, TEXT_OPTION)
         for _, cells in table.rows(header=isinstance(text, str)):
             yield join_lines(cells[index])
 
@@ -121,10 +120,10 @@ def _read_table(
     form = ("label", "text") if has_ending(path, ".txt") and not chosen.by_position else ()
     with open_table(path, form) as table:
         columns, empty = columns_of(table, chosen, known), True
-        text = index_of(table, columns.text, "text_column", known)
-        label = index_of(table, columns.label, "label_column", known)
-        has_groups = GROUP in table.names and GROUP not in columns and not columns.by_position
-        group = table.names.index(GROUP) if has_groups else None
+        text = index_of(table, columns.text, "text_column")
+        label = index_of(table, columns.label, "label_column")
+        has_groups = GROUP not in columns and not columns.by_position
+        group = table.optional(GROUP) if has_groups else None
         for line, cells in table.rows(header=not columns.by_position):
             empty, where, values = False, f"{path}:{line}", [cells[label]]
             if multi_label:

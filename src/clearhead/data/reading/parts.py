@@ -138,12 +138,12 @@ def parts_of(
         ConfigError: a part that the run needs is missing, or both in files and in memory.
         DataError: an example in memory has a wrong form, or a file is none that can be read twice.
     """
-    data, pairs = config.data, config.task == "translation"
+    pairs = config.task == "translation"
     parts = Parts(
-        _part(config, "train", data.train, examples),
-        _part(config, "validation", data.validation, validation),
-        _part(config, "test", data.test, None),
-        _part(config, "replay", data.replay, None),
+        _part(config, "train", examples),
+        _part(config, "validation", validation),
+        _part(config, "test"),
+        _part(config, "replay"),
     )
     if not parts.train:
         two = "name two parallel files: train = ['train.en', 'train.de']"
@@ -160,11 +160,9 @@ def parts_of(
 
 
 def _part(
-    config: RunConfig,
-    name: Part | Literal["replay"],
-    files: tuple[str, ...],
-    given: Given | None,
+    config: RunConfig, name: Part | Literal["replay"], given: Given | None = None
 ) -> DataPart:
+    files: tuple[str, ...] = getattr(config.data, name)
     part = DataPart(name, files, form=form_of_texts(config))
     if given is None:
         for file in files:
@@ -237,7 +235,7 @@ def read_examples(path: str, config: RunConfig, known: Collection[str] = ()) -> 
     """
     data = config.data
     if config.input == "features":
-        return list(read_feature_sequences(path, str(data.label_column)))
+        return list(read_feature_sequences(path, data.label_column))
     several = config.classifier.multi_label
     return list(read_labelled_texts(path, data.text_column, data.label_column, several, known))
 
