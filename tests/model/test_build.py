@@ -25,6 +25,7 @@ from small_models import (
     assert_normal,
     embedding_of,
     fills,
+    labelled_run,
     small_config,
 )
 
@@ -292,7 +293,7 @@ def test_the_hidden_layer_of_a_head_is_between_pooling_and_output(
     name: Literal["tanh", "relu"], activation: Callable[[Tensor], Tensor]
 ) -> None:
     head = ClassifierConfig(pooling=("first", "mean"), hidden=name)
-    model = build_classifier(small_config(), head, inputs=9, labels=3).eval()
+    model = build_classifier(labelled_run(small_config(), head), inputs=9, labels=3).eval()
     layer = cast(nn.Linear, cast(nn.Sequential, model.hidden)[0])
     assert layer.weight.shape == (16, 16)
     ids = torch.tensor([[1, 5, 6], [1, 7, 0]])
@@ -304,7 +305,7 @@ def test_the_hidden_layer_of_a_head_is_between_pooling_and_output(
 def test_xavier_fills_its_bound_in_the_hidden_layer_of_a_head() -> None:
     head = ClassifierConfig(hidden="tanh")
     config = small_config(d_model=64, initialisation="xavier")
-    layer = build_classifier(config, head, inputs=9, labels=3).hidden
+    layer = build_classifier(labelled_run(config, head), inputs=9, labels=3).hidden
     assert fills(cast(nn.Linear, cast(nn.Sequential, layer)[0]).weight, math.sqrt(6 / (64 + 64)))
 
 
@@ -313,7 +314,7 @@ def test_the_norm_of_embeddings_normalises_the_vectors_that_the_first_layer_read
     features: bool,
 ) -> None:
     config = small_config(embedding_norm=True)
-    model = build_classifier(config, ClassifierConfig(), inputs=9, labels=3, features=features)
+    model = build_classifier(labelled_run(config, features=features), inputs=9, labels=3)
     x = torch.randn(2, 5, 9) if features else torch.randint(1, 9, (2, 5))
     vectors = model.eval().input(x)
     torch.testing.assert_close(vectors.mean(dim=-1), torch.zeros(2, 5), rtol=0, atol=1e-6)

@@ -10,8 +10,7 @@ from torch import nn
 
 from clearhead.model.build import build_classifier
 from clearhead.model.inputs import ConvolvedInput
-from clearhead.settings import ClassifierConfig
-from small_models import small_config
+from small_models import labelled_run, small_config
 
 
 @pytest.mark.slow
@@ -19,7 +18,7 @@ from small_models import small_config
 def test_convolutions_share_the_dimensions_as_evenly_as_can_be(d: int, widths: list[int]) -> None:
     widths = widths[:d]
     config = small_config(d_model=2 * d, n_heads=1, input_convolution=tuple(widths))
-    whole = build_classifier(config, ClassifierConfig(), 3, 2, features=True).input
+    whole = build_classifier(labelled_run(config, features=True), 3, 2).input
     assert isinstance(whole, ConvolvedInput)
     convolutions = [each for each in whole.convolutions if isinstance(each, nn.Conv1d)]
     shares = [len(share) for share in torch.arange(2 * d).tensor_split(len(widths))]

@@ -14,7 +14,7 @@ from clearhead.model.inputs import ConvolvedInput, FeatureProjection
 from clearhead.model.pooling import AttentionPooling, FirstPooling, MaximumPooling, MeanPooling
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import ClassifierConfig, ModelConfig
-from small_models import padded, small_config
+from small_models import labelled_run, padded, small_config
 
 POOLINGS = ("mean", "first", "maximum", "attention")
 WIDTH, LABELS, VOCABULARY = 5, 3, 13
@@ -31,7 +31,7 @@ def classifier(
     config: ModelConfig = small_config(input_convolution=convolution)
     head = ClassifierConfig(pooling=pooling, dropout=0.0)  # type: ignore[arg-type]
     inputs = WIDTH if features else VOCABULARY
-    model = build_classifier(config, head, inputs, LABELS, features).double().eval()
+    model = build_classifier(labelled_run(config, head, features), inputs, LABELS).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     return model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from clearhead.api.classifier import texts_of
 from clearhead.data.judging.text_style import InputStyle, target_style
@@ -58,15 +58,13 @@ class Translator:
         """The default settings of its search."""
         return self.folder.config.search
 
-    @property
+    @cached_property
     def model(self) -> EncoderDecoder:
         """The PyTorch model, which is loaded now if the engine has none; for inspection."""
-        return self._model
+        # CTranslate2's has none.
+        return getattr(self.engine, "model", None) or self._loaded()
 
-    @cached_property
-    def _model(self) -> EncoderDecoder:
-        if hasattr(self.engine, "model"):
-            return cast(Any, self.engine).model
+    def _loaded(self) -> EncoderDecoder:
         device = imported("torch").device("cpu")
 
         from clearhead.decoding.torch_engine import trained_translator

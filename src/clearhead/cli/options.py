@@ -218,5 +218,5 @@ def load_options(args: Namespace, **choices: Any) -> LoadOptions:
     """How the options of a command load its models; `choices` are further fields."""
     from clearhead.api.loading import LoadOptions
 
-    names = "device", "threads", "engine", "compute_type", "ablate", "ablate_by"
-    return LoadOptions(**{name: getattr(args, name) for name in names if name in args}, **choices)
+    given = {f.name: getattr(args, f.name) for f in fields(LoadOptions) if f.name in args}
+    return LoadOptions(**given | choices)

@@ -73,12 +73,13 @@ def build(found: ModelFolder, folder: Path, *, int8: bool = False) -> list[str]:
     be the same, except for ties. With `int8`, the model with 8-bit weights is measured too.
     """
     config, device = found.config, torch.device("cpu")
-    features, several = config.input == "features", config.classifier.multi_label
+    several = config.classifier.multi_label
     inputs, labels = read_inputs(found), Labels.of(found)
     temperature = read_temperature(found)
-    shape = config.model, config.classifier, inputs.width, len(labels), features
     exported, model = (
-        with_weights(partial(build_classifier, *shape, attend), found, device)
+        with_weights(
+            partial(build_classifier, config, inputs.width, len(labels), attend), found, device
+        )
         for attend in (explicit_attention, attention)
     )
     facts = _facts(found, inputs, labels, temperature)
@@ -87,7 +88,7 @@ def build(found: ModelFolder, folder: Path, *, int8: bool = False) -> list[str]:
     (folder / "classifier.json").write_text(text, encoding="utf-8")
     shutil.copyfile(program.__file__, folder / "classifier.py")
     for name in ("tokenizer.json", "tokenizer.model"):
-        if not features and (found.path / name).exists():
+        if "text" in facts and (found.path / name).exists():
             shutil.copyfile(found.path / name, folder / name)
 
     examples = examples_of(found, inputs, labels)
