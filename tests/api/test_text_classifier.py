@@ -16,7 +16,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-import sklearn
 import torch
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
@@ -690,16 +689,11 @@ def test_it_works_at_the_end_of_a_pipeline() -> None:
     assert "TextClassifier" in repr(noisy)
 
 
-@pytest.mark.parametrize("routing", [False, True])
-def test_a_pipeline_passes_the_weights_of_its_score_on(
-    fitted: TextClassifier, routing: bool
-) -> None:
-    assert isinstance(fitted.get_metadata_routing().owner, str)  # a copy of it has no model
-    with sklearn.config_context(enable_metadata_routing=routing):
-        pipeline = Pipeline([("classify", fitted)])
-        assert pipeline.score(UNSEEN, RIGHT) == fitted.score(UNSEEN, RIGHT)
-        weights = np.arange(len(UNSEEN), dtype=float)
-        weighted = pipeline.score(UNSEEN, RIGHT, sample_weight=weights)
+def test_a_pipeline_passes_the_weights_of_its_score_on(fitted: TextClassifier) -> None:
+    pipeline = Pipeline([("classify", fitted)])
+    assert pipeline.score(UNSEEN, RIGHT) == fitted.score(UNSEEN, RIGHT)
+    weights = np.arange(len(UNSEEN), dtype=float)
+    weighted = pipeline.score(UNSEEN, RIGHT, sample_weight=weights)
     assert weighted == fitted.score(UNSEEN, RIGHT, sample_weight=weights)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from clearhead.api import Translator
 from clearhead.data.judging.text_style import longest_text
+from clearhead.decoding import engine as engine_module
 from clearhead.decoding import texts as texts_module
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.decoding.texts import repetition, with_errors
@@ -68,7 +69,7 @@ def test_samples_depend_on_the_seed_and_not_on_the_batch(translator: Translator)
 def test_an_overlong_text_is_cut_with_a_warning(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts_module, "LONGEST_SOURCE", 6)
+    monkeypatch.setattr(engine_module, "LONGEST_SOURCE", 6)
     with pytest.warns(TextWarning, match="line 12 has .* cut to 6"):
         ((short,), (long,)) = translator.translate(["1 a", "1 a b c d e f g h"], offset=10)
     assert ("cut" in kinds(short), "cut" in kinds(long)) == (False, True)
@@ -137,7 +138,7 @@ def test_ordinary_sentences_do_not_repeat_themselves() -> None:
 class Fake:
     """An engine that gives the source ids back; some first ids are errors."""
 
-    longest_source: int | None = None
+    longest_source: int = 1024
     wrong: tuple[int, ...] = ()
     calls: list[int] = field(default_factory=list)
     change: Callable[[Hypothesis], Hypothesis] = lambda found: found

@@ -210,7 +210,7 @@ def test_the_description_has_the_result_of_the_comparison(folder: Path, tmp_path
     tree = json.loads((path / "clearhead.json").read_text())
     assert tree["files"]["model.bin"]["size"] == (path / "model.bin").stat().st_size
     assert messages == tree["comparison"]
-    assert read(path, folder).longest_source == LONGEST_SOURCE
+    assert read(path, folder).positions is None
 
 
 def test_a_new_export_replaces_the_files_of_the_old_one_and_no_others(folder: Path) -> None:

@@ -139,14 +139,13 @@ class Translator:
         from clearhead.decoding.texts import (
             check_prefixes,
             chosen_search,
-            longest_source,
             translate_texts,
             warn_of_hypotheses,
             with_errors,
         )
 
         settings = chosen_search(self.search if search is None else search, choices)
-        longest = longest_source(self.engine)
+        longest = self.engine.longest_source
         sources, remarks = self._source_style.read(texts_of(texts), normalise, longest)
         if prefixes is not None:
             prefixes = prefixes if isinstance(prefixes, str) else [*prefixes]

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clearhead.decoding.ctranslate2_library import (
+    SPECIALS,
     ExportedModel,
     Translators,
     explain_failures,
@@ -22,6 +23,7 @@ from clearhead.decoding.engine import (
     in_batches,
     length_penalty,
     longest_output,
+    longest_source,
     prefixes_and_keys,
     ranked,
 )
@@ -92,9 +94,9 @@ class CTranslate2Engine:
         self._ids = {name: i for i, name in enumerate(self._targets)}
 
     @property
-    def longest_source(self) -> int | None:
+    def longest_source(self) -> int:
         """The maximum number of tokens of a source."""
-        return self.exported.longest_source
+        return longest_source(self.exported.positions)
 
     def check_vocabularies(self, tokenizers: Sequence[Tokenizer]) -> None:
         """Raise an `ExportError` unless the two tokenizers have as many tokens."""
@@ -116,33 +118,23 @@ class CTranslate2Engine:
         Positions of the model limit an output, as with PyTorch. If only the export has too few
         positions for an output, it is an error. `prefix` and `source` are numbers of tokens.
         """
-        todo = "use --engine torch, which supports it"
+        why = None
+        longest = longest_output(source, search, prefix, self.exported.positions)
         if search.method == "sampling":
-            return SearchError(
-                "the CTranslate2 engine does not support sampling (method = 'sampling')",
-                why="its draws would depend on the batch, not only on the seed and the sentence",
-                todo=todo,
-            )
-        if name := beyond(search, (*COMMON_SETTINGS, "no_repeat_ngram")):
-            return SearchError(f"the CTranslate2 engine does not support {name}", todo=todo)
-        if search.no_repeat_ngram and search.min_length > len(self._targets) - len((PAD, BOS, EOS)):
-            return SearchError(
-                "the CTranslate2 engine does not support no_repeat_ngram with min_length = "
-                f"{search.min_length}, which is more than the vocabulary",
-                why="if no token may follow, it uses a forbidden one",
-                todo=todo,
-            )
-        positions, trained = self.exported.longest_output, self.exported.positions is not None
-        needed = longest_output(source, search, prefix)
-        if prefix <= positions and (trained or needed <= positions):
+            what = "sampling (method = 'sampling')"
+            why = "its draws would depend on the batch, not only on the seed and the sentence"
+        elif name := beyond(search, (*COMMON_SETTINGS, "no_repeat_ngram")):
+            what = name
+        elif search.no_repeat_ngram and search.min_length > len(self._targets) - len(SPECIALS):
+            what = f"no_repeat_ngram with min_length = {search.min_length}"
+            why = "there are fewer tokens; if no token may follow, it uses a forbidden one"
+        elif longest > (most := self.exported.longest_output):
+            what = f"an output of {longest} tokens"
+            why = f"its table of positions has {most}, so lower max_length, or shorten the prefix"
+        else:
             return None
-        fits_without_prefix = trained or longest_output(source, search) <= positions
-        todo = "shorten the prefix" if fits_without_prefix else "set max_length"
-        return SearchError(
-            f"an output may have {needed} tokens, {prefix} of them a prefix, but the "
-            f"{'model' if trained else 'export'} has {positions} positions",
-            todo=todo if trained else f"{todo}, or use --engine torch",
-        )
+        what = f"the CTranslate2 engine does not support {what}"
+        return SearchError(what, why=why, todo="use --engine torch, which supports it")
 
     def translate(
         self,
@@ -157,7 +149,8 @@ class CTranslate2Engine:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
         if error := self.unsupported(search):
             raise error
-        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys, len(self._targets))
+        vocabulary, positions = len(self._targets), self.exported.positions
+        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys, vocabulary, positions)
         sentences = [
             self._sentence(source, prefix, search, key)
             for source, prefix, key in zip(sources, prefixes, keys, strict=True)
@@ -197,7 +190,7 @@ class CTranslate2Engine:
         if error := self.unsupported(search, len(prefix), len(source)):
             error.where = f"sentence {key + 1}"
             raise error
-        longest = longest_output(len(source), search, len(prefix), self.exported.longest_output)
+        longest = longest_output(len(source), search, len(prefix), self.exported.positions)
         return Sentence(source, prefix, longest)
 
     def _translate_batch(
@@ -336,8 +329,8 @@ class AutoEngine:
         return self.torch.model
 
     @property
-    def longest_source(self) -> int | None:
-        """The most tokens of a source, with either engine."""
+    def longest_source(self) -> int:
+        """The maximum number of tokens of a source, with either engine."""
         return self.exported.longest_source
 
     def translate(

@@ -68,8 +68,8 @@ class Engine(Protocol):
     """Translates token ids."""
 
     @property
-    def longest_source(self) -> int | None:
-        """The most tokens of a source; None: no limit."""
+    def longest_source(self) -> int:
+        """The maximum number of tokens of a source."""
         ...
 
     def translate(
@@ -216,6 +216,11 @@ def prefixes_and_keys(
                 todo="shorten the prefix",
             )
     return prefixes, keys
+
+
+def longest_source(positions: int | None) -> int:
+    """The maximum number of tokens of a source of a model with so many positions."""
+    return min(LONGEST_SOURCE, positions or LONGEST_SOURCE)
 
 
 def ranked(hypotheses: Sequence[Hypothesis], n_best: int) -> list[Hypothesis]:

@@ -21,7 +21,6 @@ from clearhead.tokenizer.normal_form import is_blank
 EMPTY = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, finished=True)
 """The translation of an empty text."""
 
-
 REPEATS = 4
 """A text repeats itself if the same tokens come so many times in a row."""
 
@@ -50,12 +49,9 @@ def chosen_search(
         why = "settings that are not given are those of the model" if about_two else None
         raise SearchError(wrong.what, where=where, why=why, todo=wrong.todo) from None
     if idle := idle_for(chosen.method, choices):
+        what = f"{idle} has no effect with method={chosen.method!r}"
         other = "beam" if chosen.method == "sampling" else "sampling"
-        raise SearchError(
-            f"{idle} has no effect with method = {chosen.method!r}",
-            where=where,
-            todo=f"use method={other!r}, or leave {idle} out",
-        )
+        raise SearchError(what, where=where, todo=f"leave it out, or use method={other!r}")
     return chosen
 
 
@@ -73,9 +69,9 @@ def translate_texts(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each text, best first; see `Translator.translate`.
 
-    A text of more than `LONGEST_SOURCE` tokens, or of more than the engine can read, is cut. Errors
-    and random draws count from `offset`, so that the result does not depend on how texts are
-    divided into blocks. `remarks` are on the texts themselves.
+    A text of more tokens than the engine reads is cut. Errors and random draws count from `offset`,
+    so that the result does not depend on how texts are divided into blocks. `remarks` are on the
+    texts themselves.
 
     Raises:
         SearchError: the batch size is not a positive number, or a prefix does not fit.
@@ -85,9 +81,8 @@ def translate_texts(
     filled = [i for i, text in enumerate(texts) if not is_blank(text)]
     sources = source_tokenizer.encode_batch([texts[i] for i in filled])
     noted = [[*each] for each in remarks] if remarks else [[] for _ in texts]
-    longest = longest_source(engine)
     for i, source in zip(filled, sources, strict=True):
-        if len(source) > longest:
+        if len(source) > (longest := engine.longest_source):
             noted[i].append(Remark("cut", f"has {len(source):,} tokens and was cut to {longest:,}"))
             source[:] = cut(source, longest, source_tokenizer.boundaries)
     keys = [offset + i for i in filled]
@@ -146,11 +141,6 @@ def with_errors(
         return [*in_halves(first, middle), *in_halves(middle, last)]
 
     return in_halves(0, len(remarks))
-
-
-def longest_source(engine: Engine) -> int:
-    """The maximum number of tokens of a source."""
-    return min(LONGEST_SOURCE, engine.longest_source or LONGEST_SOURCE)
 
 
 def repetition(tokens: Sequence[int], decode: Callable[[Sequence[int]], str]) -> str:

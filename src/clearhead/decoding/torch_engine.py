@@ -19,6 +19,7 @@ from clearhead.decoding.engine import (
     PADDED_TOKENS,
     Hypothesis,
     in_batches,
+    longest_source,
     prefixes_and_keys,
 )
 from clearhead.decoding.fast_decoder import FastDecoder
@@ -66,9 +67,9 @@ class TorchEngine:
         self._decoder = FastDecoder(model, products)
 
     @property
-    def longest_source(self) -> int | None:
-        """The maximum number of tokens of a source; None: no limit."""
-        return self.model.source_input.max_length
+    def longest_source(self) -> int:
+        """The maximum number of tokens of a source."""
+        return longest_source(self.model.source_input.max_length)
 
     def translate(
         self,
