@@ -212,12 +212,6 @@ def test_greedy_search_gives_what_pytorch_gives(
     assert_same(engine.translate(sources, search), model.translate(sources, search))
 
 
-def test_the_model_of_these_tests_ends_some_outputs_and_others_not(model: TorchEngine) -> None:
-    found = [each[0] for each in model.translate(random_sources(), config(beam_size=1))]
-    assert {hypothesis.finished for hypothesis in found} == {True, False}
-    assert len({len(hypothesis.tokens) for hypothesis in found}) > 5
-
-
 @pytest.mark.parametrize("choices", [{}, {"min_length": 4}, {"no_repeat_ngram": 2}], ids=str)
 def test_greedy_search_with_prefixes_gives_what_pytorch_gives(
     model: TorchEngine, engine: CTranslate2Engine, choices: dict[str, Any]
