@@ -85,7 +85,6 @@ SHORT: list[list[int]] = [[3, 4, 5], [6]]
     ("search", "sources", "prefixes"),
     [
         ({"method": "sampling"}, SHORT, None),
-        ({"no_repeat_ngram": 1, "min_length": 14}, SHORT, None),
         # More than the positions of the export.
         ({"max_length_offset": 100}, SHORT, [[3] * 4000, []]),
         ({"max_length_ratio": 5.0}, [[3] * 1024], None),

@@ -23,7 +23,6 @@ from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ClearheadError, ConfigError, ExportError, SearchError
 from clearhead.settings import Learned, SearchConfig
 from exported_models import (
-    TARGET_WORDS,
     assert_same,
     fast_engine,
     forced_scores,
@@ -362,7 +361,6 @@ def test_outputs_are_scored_in_parts_where_their_logits_are_many(
     ("choices", "named"),
     [
         ({"method": "sampling"}, "sampling"),
-        ({"no_repeat_ngram": 1, "min_length": 14}, "min_length = 14"),
         ({"min_length": 4096}, "4097 tokens"),
         ({"max_length_ratio": 5.0}, "5125 tokens"),
     ],
@@ -384,7 +382,6 @@ def test_positions_and_vocabulary_decide_which_searches_are_supported(
     assert engine.unsupported(config(max_length_ratio=5.0, max_length=100), source=1024) is None
     assert engine.unsupported(config(max_length_offset=100), source=1024) is None
     assert engine.unsupported(config(max_length_offset=100), prefix=4000) is not None
-    assert engine.unsupported(config(no_repeat_ngram=1, min_length=len(TARGET_WORDS))) is None
     assert engine.unsupported(FurtherSearch()) is None
     further = engine.unsupported(FurtherSearch(further=1))
     assert further is not None

@@ -18,9 +18,8 @@ from clearhead.folder.tensors import read_tensors
 from clearhead.settings import RunConfig, TokenizerConfig, config_from
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 from clearhead.tokenizer.extension import extended
-from clearhead.training.events import Note
 from model_folders import reread
-from small_runs import Watcher, small_run
+from small_runs import small_run
 
 TEXTS = ["the cat sees a dog", "a dog is on its way home", "Ein Hund, zwei Katzen"] * 3
 NEW = ["covid", "Zwischenruf", "naïve", "dog"]
@@ -113,16 +112,6 @@ def test_a_run_starts_with_the_mean_vectors_and_translates_with_the_new_words(
     mean = before[name][pieces].mean(0)
     torch.testing.assert_close(after[name][-1], mean)
     torch.testing.assert_close(after[name][:-1], before[name])
-
-
-def test_words_that_the_vocabulary_has_are_noted(tmp_path: Path) -> None:
-    first = small_run(tmp_path, "first", max_steps=1)
-    api.train(first, observers=())
-    watcher = Watcher()
-    api.dry_run(begun(first, tokenizer={"new_words": ["abcd", "a"]}), observers=[watcher])
-    notes = [event.text for event in watcher.events if isinstance(event, Note)]
-    (line,) = (note for note in notes if "tokenizer.new_words" in note)
-    assert line.endswith(": a")
 
 
 @pytest.mark.parametrize("words", [["two words"], [""]])

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from clearhead.data.labels import Labels
 from clearhead.decoding.ctranslate2_library import NAME as CTRANSLATE2
@@ -18,20 +18,12 @@ from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
+    from clearhead.api.text_classifier import TextClassifier
     from clearhead.api.translator import Translator
 
 
-class Fitted(Protocol):
-    """A fitted `TextClassifier`, whose module imports this one by way of `train`."""
-
-    @property
-    def model_(self) -> Classifier:
-        """The trained classifier."""
-        ...
-
-
 def export_model(
-    model: str | Path | Translator | Classifier | Fitted,
+    model: str | Path | Translator | Classifier | TextClassifier,
     format: str | None = None,
     output: str | Path | None = None,
     *,
@@ -77,9 +69,9 @@ def export_model(
         )
     path = found.path / format if output is None else Path(os.path.expanduser(output)).absolute()
     options = {"int8": True} if int8 else {}
-    if unused := options.keys() - set(FORMATS[format].options):
+    if int8 and format != "onnx":
         raise ExportError(
-            f"the format {format} has no option {', '.join(unused)}",
+            f"the format {format} has no option int8",
             todo="leave it out; CTranslate2 converts the weights when they are used: "
             "--engine ctranslate2 --compute-type int8",
         )
@@ -154,8 +146,7 @@ def _automatic_export(found: ModelFolder, path: Path) -> str:
     try:
         export(found, CTRANSLATE2, path)
     except ClearheadError as error:
-        why = ": ".join(filter(None, (error.what, error.why)))
-        why = "; ".join(filter(None, (why, error.todo)))
+        why = "; ".join(filter(None, (error.what, error.why, error.todo)))
     except Exception as error:  # an installed package may be damaged in any way
         why = reason(error)
     except KeyboardInterrupt:

@@ -58,13 +58,13 @@ class Translator:
         """The default settings of its search."""
         return self.folder.config.search
 
-    @cached_property
+    @property
     def model(self) -> EncoderDecoder:
         """The PyTorch model, which is loaded now if the engine has none; for inspection."""
-        # CTranslate2's has none.
-        return getattr(self.engine, "model", None) or self._loaded()
+        return getattr(self.engine, "model", None) or self._own_model
 
-    def _loaded(self) -> EncoderDecoder:
+    @cached_property
+    def _own_model(self) -> EncoderDecoder:
         device = imported("torch").device("cpu")
 
         from clearhead.decoding.torch_engine import trained_translator

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clearhead.decoding.ctranslate2_library import (
-    SPECIALS,
     ExportedModel,
     Translators,
     explain_failures,
@@ -125,9 +124,6 @@ class CTranslate2Engine:
             why = "its draws would depend on the batch, not only on the seed and the sentence"
         elif name := beyond(search, (*COMMON_SETTINGS, "no_repeat_ngram")):
             what = name
-        elif search.no_repeat_ngram and search.min_length > len(self._targets) - len(SPECIALS):
-            what = f"no_repeat_ngram with min_length = {search.min_length}"
-            why = "there are fewer tokens; if no token may follow, it uses a forbidden one"
         elif longest > (most := self.exported.longest_output):
             what = f"an output of {longest} tokens"
             why = f"its table of positions has {most}, so lower max_length, or shorten the prefix"
