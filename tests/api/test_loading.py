@@ -23,6 +23,7 @@ from clearhead.api.exporting import export_model
 from clearhead.api.loading import LoadOptions
 from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import MODEL, NAME
+from clearhead.decoding.engine import numbered
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError, ExportError, ModelFolderError
 from clearhead.folder.model_folder import WEIGHTS, open_folder
@@ -97,7 +98,7 @@ def test_auto_uses_pytorch_for_what_ctranslate2_does_not_support(
     prefixes: list[list[int]] | None,
 ) -> None:
     with pytest.raises(TorchNeededError):
-        auto.translate(sources, SearchConfig(**search), prefixes=prefixes)
+        auto.translate(numbered(sources, prefixes), SearchConfig(**search))
 
 
 @pytest.mark.slow
@@ -108,9 +109,10 @@ def test_auto_uses_the_export_for_all_else_however_much_it_is(
 ) -> None:
     search = SearchConfig(beam_size=beam_size, max_length=8)
     for count in (1, 600):
-        found = auto.translate(SHORT * count, search, batch_size=batch_size)
+        sentences = numbered(SHORT * count)
+        found = auto.translate(sentences, search, batch_size=batch_size)
         assert len(found) == 2 * count
-    assert_same(found, auto.exported.translate(SHORT * count, search, batch_size=batch_size))
+    assert_same(found, auto.exported.translate(sentences, search, batch_size=batch_size))
     assert auto.longest_source == auto.exported.longest_source
 
 

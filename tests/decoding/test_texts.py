@@ -14,7 +14,7 @@ from clearhead.api import Translator
 from clearhead.data.judging.text_style import longest_text
 from clearhead.decoding import engine as engine_module
 from clearhead.decoding import texts as texts_module
-from clearhead.decoding.engine import Engine, Hypothesis
+from clearhead.decoding.engine import Engine, Hypothesis, Sentence
 from clearhead.decoding.texts import repetition, with_errors
 from clearhead.errors import ClearheadError, ModelFolderError, SearchError, TextWarning
 from clearhead.settings import SearchConfig
@@ -144,15 +144,14 @@ class Fake:
     change: Callable[[Hypothesis], Hypothesis] = lambda found: found
 
     def translate(
-        self, sources: Sequence[Sequence[int]], search: SearchConfig, **_: Any
+        self, sentences: Sequence[Sentence], search: SearchConfig, **_: Any
     ) -> list[list[Hypothesis]]:
-        self.calls.append(len(sources))
-        for source in sources:
-            if source[0] in self.wrong:
-                raise SearchError("no probability is left")
+        self.calls.append(len(sentences))
+        if any(ids[0] in self.wrong for ids, *_ in sentences):
+            raise SearchError("no probability is left")
         return [
-            [self.change(Hypothesis(tuple(source), -1.0, (), -1.0, finished=True))]
-            for source in sources
+            [self.change(Hypothesis(tuple(ids), -1.0, (), -1.0, finished=True))]
+            for ids, *_ in sentences
         ]
 
 

@@ -11,7 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from clearhead.data.judging.text_style import longest_text
-from clearhead.decoding.engine import LONGEST_SOURCE, Engine, Hypothesis, check_batch_size
+from clearhead.decoding.engine import (
+    LONGEST_SOURCE,
+    Engine,
+    Hypothesis,
+    Sentence,
+    check_batch_size,
+)
 from clearhead.errors import ClearheadError, ConfigError, Remark, SearchError, warn_of_texts
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import idle_for, method_for
@@ -86,28 +92,27 @@ def translate_texts(
             noted[i].append(Remark("cut", f"has {len(source):,} tokens and was cut to {longest:,}"))
             source[:] = cut(source, longest, source_tokenizer.boundaries)
     keys = [offset + i for i in filled]
-    ids = None
+    begun: Sequence[Sequence[int]] = [()] * len(filled)
     if prefixes is not None:
         # A space at the end would become a piece, with which the next word should begin.
         stripped = [prefixes[i].strip() for i in filled]
-        ids = _encode_prefixes(stripped, keys, target_tokenizer, [noted[i] for i in filled])
-    outputs = engine.translate(
-        sources, search, prefixes=ids, keys=keys, batch_size=batch_size, progress=progress
-    )
+        begun = _encode_prefixes(stripped, keys, target_tokenizer, [noted[i] for i in filled])
+    sentences = list(map(Sentence, sources, begun, keys))
+    outputs = engine.translate(sentences, search, batch_size=batch_size, progress=progress)
     results = [[_noted(EMPTY, each)] for each in noted]
 
-    def complete(hypothesis: Hypothesis, i: int, source: Sequence[int], begun: int) -> Hypothesis:
+    def complete(hypothesis: Hypothesis, i: int, sentence: Sentence) -> Hypothesis:
         text, found = target_tokenizer.decode(hypothesis.tokens), list(noted[i])
         if not hypothesis.finished:
             found.append(Remark("unfinished", "has a translation that ends at the length limit"))
-        repeated = repetition(hypothesis.tokens[begun:], target_tokenizer.decode)
-        if repeated and not repetition(source, source_tokenizer.decode):
+        own = hypothesis.tokens[len(sentence.prefix) :]
+        repeated = repetition(own, target_tokenizer.decode)
+        if repeated and not repetition(sentence.ids, source_tokenizer.decode):
             found.append(Remark("repetition", f"has a translation that repeats {repeated!r}"))
         return _noted(dataclasses.replace(hypothesis, text=text), found)
 
-    given = [0] * len(filled) if ids is None else list(map(len, ids))
-    for i, hypotheses, source, begun in zip(filled, outputs, sources, given, strict=True):
-        results[i] = [complete(hypothesis, i, source, begun) for hypothesis in hypotheses]
+    for i, hypotheses, sentence in zip(filled, outputs, sentences, strict=True):
+        results[i] = [complete(hypothesis, i, sentence) for hypothesis in hypotheses]
     return results
 
 

@@ -18,9 +18,10 @@ from clearhead.decoding.engine import (
     ONE_THREAD,
     PADDED_TOKENS,
     Hypothesis,
+    Sentence,
+    check_prefixes,
     in_batches,
     longest_source,
-    prefixes_and_keys,
 )
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.products import MakeProduct, plain_product
@@ -73,19 +74,17 @@ class TorchEngine:
 
     def translate(
         self,
-        sources: Sequence[Sequence[int]],
+        sentences: Sequence[Sentence],
         search: SearchConfig,
         *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        keys: Sequence[int] | None = None,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, in the order of the sources; see `Engine`."""
+        """The hypotheses of each sentence, in their order; see `Engine`."""
         set_up_thread()
         # One position for each step; the first is that of the start symbol.
-        vocabulary, positions = self.model.output.out_features, self.model.target_input.max_length
-        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys, vocabulary, positions)
+        positions = self.model.target_input.max_length
+        check_prefixes(sentences, self.model.output.out_features, positions)
         rows = search.n_best if search.method == "sampling" else search.beam_size
         width = self.model.output.in_features
 
@@ -93,21 +92,13 @@ class TorchEngine:
             what = f"a batch of {len(batch)} sentences"
             is_small = width <= ONE_THREAD and len(batch) * rows <= FEW_ROWS
             with explain_full_memory(self._smaller, what), threads(1 if is_small else 0):
-                return search_batch(
-                    ModelStepper(self._decoder),
-                    [sources[i] for i in batch],
-                    search,
-                    prefixes=[prefixes[i] for i in batch],
-                    keys=[keys[i] for i in batch],
-                    positions=positions,
-                    scored=self.scores,
-                )
+                stepper, part = ModelStepper(self._decoder), [sentences[i] for i in batch]
+                return search_batch(stepper, part, search, positions, self.scores)
 
         padded_tokens = max(1, PADDED_TOKENS // rows)
+        lengths = [len(sentence.ids) for sentence in sentences]
         with evaluating(self.model):
-            return in_batches(
-                list(map(len, sources)), batch_size, padded_tokens, translate_batch, progress
-            )
+            return in_batches(lengths, batch_size, padded_tokens, translate_batch, progress)
 
     def trace(
         self, source: Sequence[int], search: SearchConfig
@@ -118,11 +109,9 @@ class TorchEngine:
         with evaluating(self.model):
             (found,) = search_batch(
                 ModelStepper(self._decoder),
-                [source],
+                [Sentence(source)],
                 replace(search, method="beam"),
-                prefixes=[()],
-                keys=[0],
-                positions=self.model.target_input.max_length,
+                self.model.target_input.max_length,
                 trace=trace,
             )
         return found, trace.nodes

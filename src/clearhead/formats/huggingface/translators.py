@@ -18,7 +18,7 @@ import transformers
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from clearhead.decoding.engine import longest_output
+from clearhead.decoding.engine import longest_output, numbered
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.errors import ModelFolderError
 from clearhead.folder.files import write_json
@@ -232,7 +232,8 @@ def _named(
         why = f"it numbers {len(vocabulary)} tokens up to {max(names)}, and the model has {size}"
         raise _refused("a vocabulary that does not fit", why)
     special = {theirs.pad_token: numbering.bos, theirs.eos_token: numbering.eos}
-    for name, number in (special | {theirs.unk_token: vocabulary.get(theirs.unk_token)}).items():
+    special[theirs.unk_token] = vocabulary.get(theirs.unk_token, -1)
+    for name, number in special.items():
         if names.get(number) != name:
             why = f"in the vocabulary, {number} is {names.get(number)!r}"
             raise _refused(f"another number for its token {name!r}, {number}", why)
@@ -379,7 +380,7 @@ def compare_export(
     texts = [*SENTENCES, *map(tokenizers[0].decode, sources)]
     _compare_tokens(comparison, tokenizers, tokens, texts)
     numberings = numberings_of(tokenizers)
-    best = [best for (best,) in TorchEngine(model).translate(sources, GREEDY)]
+    best = [best for (best,) in TorchEngine(model).translate(numbered(sources), GREEDY)]
     outputs = [[BOS, *each.tokens, *[EOS] * each.finished] for each in best]
     generated = [_generated(theirs, numberings[0].theirs[source]) for source in sources]
     model, theirs = model.double(), theirs.double()
