@@ -17,14 +17,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, check_cv, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
-from sklearn.utils.validation import check_is_fitted
 
 import clearhead
 from clearhead import TextClassifier
@@ -319,12 +318,6 @@ def test_numbers_to_predict_are_refused_as_regression(labels: Any) -> None:
     assert_for_caller(caught.value)
 
 
-def test_texts_that_are_all_too_long_are_cut() -> None:
-    with pytest.warns(UserWarning, match="cut"):
-        found = small(max_length=1, epochs=1).fit(TEXTS, LABELS).predict(UNSEEN)
-    assert len(found) == len(UNSEEN)
-
-
 @pytest.mark.parametrize("name", ["taken", "n_heads=8", "model.dropout"])
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, name: str) -> None:
     taken = tmp_path / name
@@ -586,16 +579,6 @@ def test_parameters_go_in_and_out() -> None:
     assert TextClassifier(**model.get_params()).get_params() == model.get_params()
     with pytest.raises(ValueError, match="n_layers"):
         model.set_params(n_layers=2)
-
-
-def test_a_clone_has_the_parameters_and_nothing_learned(fitted: TextClassifier) -> None:
-    cloned = cast(TextClassifier, clone(fitted))
-    assert cloned.get_params() == fitted.get_params()
-    check_is_fitted(fitted)
-    with pytest.raises(NotFittedError):
-        check_is_fitted(cloned)
-    with pytest.raises(TrainingError):
-        cloned.predict(UNSEEN)
 
 
 @pytest.mark.slow

@@ -52,11 +52,6 @@ def export_model(
         ModelFolderError: the model folder is missing or damaged, or has an encoder without labels.
     """
     folder = _folder_of(model)
-    if format is not None and format not in FORMATS:
-        raise ExportError(
-            f"{format!r} is not the name of a format",
-            todo=meant("format", format, FORMATS) or f"choose one of {', '.join(FORMATS)}",
-        )
     found = open_folder(folder)
     format = _format_for(found, format)
     if found.config.task == "classification":
@@ -105,16 +100,15 @@ def _format_for(found: ModelFolder, format: str | None) -> str:
     """The format, if the model has it; by default the first one that it has."""
     kind = found.config.kind
     possible = [name for name, each in FORMATS.items() if kind in each.runs]
-    if format in possible or (format is None and possible):
-        return format or possible[0]
-    raise ExportError(
-        f"this model cannot be exported to {format or 'any format'}",
-        where=found.path,
-        why=f"its task is {kind.in_words}",
-        todo=f"choose the format {' or '.join(possible)}"
-        if possible
-        else "use it as it is: clearhead classify",
-    )
+    format = possible[0] if format is None else format
+    if format not in possible:
+        raise ExportError(
+            f"this model cannot be exported to {format}",
+            where=found.path,
+            why=f"its task is {kind.in_words}",
+            todo=meant("format", format, possible) or f"choose {' or '.join(possible)}",
+        )
+    return format
 
 
 def can_export_after_training(config: RunConfig) -> bool:

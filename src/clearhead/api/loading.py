@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -272,8 +271,7 @@ def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
 
     from clearhead.data.inputs import read_inputs
     from clearhead.data.labels import Labels
-    from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
-    from clearhead.model.build import build_classifier
+    from clearhead.decoding.torch_engine import ClassifierEngine, trained_classifier
 
     if found.is_checkpoint:
         warn(
@@ -281,7 +279,7 @@ def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
             "probabilities are not calibrated"
         )
     inputs, labels = read_inputs(found), Labels.of(found)
-    build = partial(build_classifier, found.config, inputs.width, len(labels))
-    engine = ClassifierEngine(_ablated(with_weights(build, found, device), found, options))
+    model = trained_classifier(found, device, inputs.width, len(labels))
+    engine = ClassifierEngine(_ablated(model, found, options))
     temperature = read_temperature(found)
     return Classifier(found, inputs, labels, engine, temperature, options.ablated)

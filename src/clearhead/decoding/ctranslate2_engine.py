@@ -115,7 +115,7 @@ class CTranslate2Engine:
         if search.method == "sampling":
             what = "sampling (method = 'sampling')"
             why = "its draws would depend on the batch, not only on the seed and the sentence"
-        elif name := beyond(search, (*COMMON_SETTINGS, "no_repeat_ngram")):
+        elif name := beyond(search, [*COMMON_SETTINGS, "no_repeat_ngram"]):
             what = name
         elif long := next((s for s in sentences if self._longest(s, search) > most), None):
             what = f"an output of {self._longest(long, search)} tokens"

@@ -46,10 +46,13 @@ UNKNOWN = "<unk>"
 """The name of the token for unknown words."""
 
 TOKENS = {
-    **dict.fromkeys(("bos_token", "decoder_start_token"), SPECIALS[BOS]),
-    **{"eos_token": SPECIALS[EOS], "unk_token": UNKNOWN},
+    "bos_token": SPECIALS[BOS],
+    "decoder_start_token": SPECIALS[BOS],
+    "eos_token": SPECIALS[EOS],
+    "unk_token": UNKNOWN,
     # The encoder reads the tokens of the source and nothing else.
-    **dict.fromkeys(("add_source_bos", "add_source_eos"), False),
+    "add_source_bos": False,
+    "add_source_eos": False,
 }
 """The values about special tokens in `config.json` of an export."""
 

@@ -27,9 +27,9 @@ Result = TypeVar("Result")
 
 
 COMMON_SETTINGS = (
-    *("method", "beam_size", "n_best", "length_penalty", "min_length", "max_length"),
-    *("max_length_ratio", "max_length_offset", "temperature", "top_k", "top_p", "seed"),
-)
+    "method beam_size n_best length_penalty min_length max_length max_length_ratio "
+    "max_length_offset temperature top_k top_p seed"
+).split()
 """Settings that every beam search supports; the last four have no effect on it. A search that does
 not support another setting rejects it, or leaves it to a search that does (see `beyond`)."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -30,6 +31,8 @@ from clearhead.device import explain_full_memory, set_up_thread, threads
 from clearhead.errors import ModelFolderError
 from clearhead.folder.model_folder import WEIGHTS, ModelFolder
 from clearhead.folder.tensors import check_shapes, load_parameters
+from clearhead.model.attention import Attend, attention
+from clearhead.model.build import build_classifier, build_model
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, evaluating
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import PAD, Tokenizer, read_tokenizers
@@ -190,11 +193,18 @@ def trained_translator(
     found: ModelFolder, device: torch.device, tokenizers: Sequence[Tokenizer] = ()
 ) -> EncoderDecoder:
     """The encoder-decoder of a model folder, with its weights, on a device."""
-    from clearhead.model.build import build_model
-
     source, target = tokenizers or read_tokenizers(found)
     sizes = len(source), len(target)
     return with_weights(lambda: build_model(found.config.model, *sizes), found, device)
+
+
+def trained_classifier(
+    found: ModelFolder, device: torch.device, inputs: int, labels: int, attend: Attend = attention
+) -> EncoderClassifier:
+    """The classifier of a model folder, with its weights, on a device; see `build_classifier`."""
+    return with_weights(
+        partial(build_classifier, found.config, inputs, labels, attend), found, device
+    )
 
 
 def with_weights(

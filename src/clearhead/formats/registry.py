@@ -17,7 +17,7 @@ from clearhead.errors import ExportError
 from clearhead.folder.exports import write_export
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import RunConfig
-from clearhead.settings.declare import Runs
+from clearhead.settings.declare import Runs, value_at
 
 
 class Exporter(Protocol):
@@ -57,10 +57,7 @@ def check_settings(config: RunConfig, program: str, has: Mapping[str, Sequence[A
         ExportError: a setting has another value.
     """
     for path, values in has.items():
-        value: Any = config
-        for name in path.split("."):
-            value = getattr(value, name)
-        if value not in values:
+        if (value := value_at(config, path)) not in values:
             possible = " or ".join(map(_in_words, values))
             raise ExportError(
                 f"{path} = {_in_words(value)} cannot be exported to {program}",

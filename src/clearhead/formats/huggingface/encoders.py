@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from torch import Tensor
 
 from clearhead.data.inputs import TextInputs, read_inputs
 from clearhead.data.labels import LABELS, Labels
-from clearhead.decoding.torch_engine import with_weights
+from clearhead.decoding.torch_engine import trained_classifier
 from clearhead.errors import ModelFolderError
 from clearhead.folder.model_folder import ModelFolder, read_temperature
 from clearhead.folder.tensors import load_parameters, parameters_of
@@ -78,8 +77,7 @@ def read(found: ModelFolder) -> tuple[EncoderClassifier, Parts]:
     """The model of a folder, calibrated, and its inputs and labels."""
     inputs, labels = read_inputs(found), Labels.of(found)
     assert isinstance(inputs, TextInputs)
-    build = partial(build_classifier, found.config, inputs.width, len(labels))
-    model = with_weights(build, found, torch.device("cpu"))
+    model = trained_classifier(found, torch.device("cpu"), inputs.width, len(labels))
     temperature = read_temperature(found)
     with torch.no_grad():
         for parameter in model.output.parameters():

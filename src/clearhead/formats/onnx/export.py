@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from clearhead.data.labels import Labels
 from clearhead.data.reading.labelled import Labelled
 from clearhead.data.reading.parts import parts_of_run
 from clearhead.data.trainable import read_labelled
-from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
+from clearhead.decoding.torch_engine import ClassifierEngine, trained_classifier
 from clearhead.errors import ClearheadError
 from clearhead.evaluation.calibration import decisions, probabilities
 from clearhead.evaluation.class_scores import truth_of
@@ -35,7 +34,6 @@ from clearhead.formats.equality import UNEQUAL_EXPORT, Comparison
 from clearhead.formats.onnx import classifier as program
 from clearhead.formats.onnx.graph import quiet, write_graph
 from clearhead.model.attention import attention, explicit_attention
-from clearhead.model.build import build_classifier
 
 MODEL, INT8 = "model.onnx", "model-int8.onnx"
 
@@ -77,9 +75,7 @@ def build(found: ModelFolder, folder: Path, *, int8: bool = False) -> list[str]:
     inputs, labels = read_inputs(found), Labels.of(found)
     temperature = read_temperature(found)
     exported, model = (
-        with_weights(
-            partial(build_classifier, config, inputs.width, len(labels), attend), found, device
-        )
+        trained_classifier(found, device, inputs.width, len(labels), attend)
         for attend in (explicit_attention, attention)
     )
     facts = _facts(found, inputs, labels, temperature)
