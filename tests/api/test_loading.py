@@ -353,27 +353,6 @@ def test_with_an_export_the_command_translates_without_torch(
     assert done.stdout.count("\n") == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "module",
-    [
-        "api.loading",
-        "decoding.engine",
-        "device",
-        "decoding.ctranslate2_engine",
-        "api.exporting",
-        "formats.registry",
-    ],
-)
-def test_importing_what_chooses_an_engine_loads_neither_torch_nor_ctranslate2(module: str) -> None:
-    program = (
-        f"import clearhead.{module}, sys; "
-        "sys.exit('torch' in sys.modules or 'ctranslate2' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 # What others do to the folder and to the process
 
 

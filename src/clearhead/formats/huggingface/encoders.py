@@ -182,14 +182,11 @@ def _json_tokenizer(theirs: Any, embeddings: int) -> JsonTokenizer:
     # The start and end of a text have different names in the tokenizers of the family.
     bos = theirs.cls_token_id if theirs.bos_token_id is None else theirs.bos_token_id
     eos = theirs.sep_token_id if theirs.eos_token_id is None else theirs.eos_token_id
-    special = {"padding": theirs.pad_token_id, "start": bos, "end": eos, "unk": theirs.unk_token_id}
-    if missing := [name for name, token in special.items() if token is None]:
-        raise ModelFolderError(f"its tokenizer has no token for {' and '.join(missing)}")
     try:
-        numbering = Numbering(embeddings, special["padding"], bos, eos)
-        unk_id = int(numbering.ours[special["unk"]])
+        numbering = Numbering(embeddings, theirs.pad_token_id, bos, eos)
+        unk_id = int(numbering.ours[theirs.unk_token_id])
         return JsonTokenizer(json.loads(backend.to_str()), numbering, unk_id)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # for example, one of these tokens is missing
         raise ModelFolderError("its tokenizer cannot be used", why=str(error)) from None
 
 
