@@ -30,6 +30,7 @@ from results import Results, line
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
 from clearhead.data.preparation import TranslationData
+from clearhead.decoding.engine import numbered
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import set_up_torch
 from clearhead.model.build import build_model
@@ -130,7 +131,7 @@ class Decoding:
 
     def work(self, sentences: int, length: int, beam_size: int) -> Work:
         """The translation of so many sentences to so many tokens, in one batch."""
-        sources = random_rows(sentences, SOURCE_LENGTH)
+        sources = numbered(random_rows(sentences, SOURCE_LENGTH))
         search = SearchConfig(
             beam_size=beam_size, min_length=length, max_length=length, max_length_offset=length
         )

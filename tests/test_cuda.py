@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead import api
-from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.engine import Hypothesis, numbered
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.logits import best_tokens, log_normaliser
 from clearhead.decoding.products import bfloat16_product, choose_product, plain_product
@@ -257,7 +257,7 @@ def test_a_search_finds_the_same_and_scores_it_alike(
 ) -> None:
     model = float32_model(norm=norm)
     on_cpu, on_gpu = (
-        TorchEngine(model.to(device)).translate(SOURCES, search, prefixes=prefixes, batch_size=4)
+        TorchEngine(model.to(device)).translate(numbered(SOURCES, prefixes), search, batch_size=4)
         for device in (CPU, GPU)
     )
     assert [len(each) for each in on_gpu] == [search.n_best] * len(SOURCES)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from clearhead import api, device
+from clearhead.decoding.engine import numbered
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.products import bfloat16_product, choose_product
 from clearhead.decoding.torch_engine import ClassifierEngine, ModelStepper, TorchEngine
@@ -58,7 +59,7 @@ def test_a_search_that_does_not_fit_into_a_gpu_is_a_user_error(
     monkeypatch.setattr(FastDecoder, "step", full)
     model = random_model(small_config()).train()
     with pytest.raises(ClearheadError) as caught:
-        TorchEngine(model).translate([[3, 4], [5]], SearchConfig(beam_size=2))
+        TorchEngine(model).translate(numbered([[3, 4], [5]]), SearchConfig(beam_size=2))
     assert_full_memory(caught.value, "a batch of 2 sentences", "--batch-size", "--device cpu")
     assert model.training
 
@@ -318,7 +319,7 @@ def _one_thread_afterwards() -> Iterator[None]:
 def translated(noted: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
     monkeypatch.setattr(FastDecoder, "step", noted(FastDecoder.step))
     engine = TorchEngine(random_model(small_config()))
-    return lambda: engine.translate([[3, 4]] * 9, SearchConfig(beam_size=2))
+    return lambda: engine.translate(numbered([[3, 4]] * 9), SearchConfig(beam_size=2))
 
 
 def classified(noted: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
@@ -442,11 +443,11 @@ def test_a_small_batch_of_a_narrow_model_needs_one_thread(
     with device.threads(2):
         for sources, beam_size, expected in (([[3, 4]], 5, 1), ([[3, 4]] * 9, 2, 2)):
             counts.clear()
-            engine.translate(sources, SearchConfig(beam_size=beam_size))
+            engine.translate(numbered(sources), SearchConfig(beam_size=beam_size))
             assert set(counts) == {expected}
         monkeypatch.setattr("clearhead.decoding.torch_engine.ONE_THREAD", 1)
         counts.clear()
-        engine.translate([[3, 4]], SearchConfig(beam_size=5))
+        engine.translate(numbered([[3, 4]]), SearchConfig(beam_size=5))
         assert set(counts) == {2}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clearhead import api
+from clearhead.decoding.engine import numbered
 from clearhead.device import keep_freed_memory
 from clearhead.settings import SearchConfig
 
@@ -57,7 +58,7 @@ class Decoder:
         search = SearchConfig(beam_size=beam_size, max_length=DECODED, max_length_offset=DECODED)
         done: list[int] = []
         found = self.engine.translate(
-            sentences, search, batch_size=len(sentences), progress=done.append
+            numbered(sentences), search, batch_size=len(sentences), progress=done.append
         )
         assert len(done) == 1, f"the engine took {len(sentences)} sentences in {len(done)} batches"
         return [len(hypotheses[0].tokens) for hypotheses in found]

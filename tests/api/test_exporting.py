@@ -22,7 +22,6 @@ from clearhead.decoding.ctranslate2_engine import AutoEngine
 from clearhead.errors import DISK_ERRORS, ExportError
 from clearhead.folder.exports import DESCRIPTION
 from clearhead.formats.registry import FORMATS
-from clearhead.settings.declare import Runs
 from clearhead.training.events import Note, RunEnded
 from exported_models import random_folder
 from model_folders import write_models
@@ -34,11 +33,6 @@ def notes(watcher: Watcher) -> list[str]:
     """The notes after the end of training."""
     ended = next(i for i, each in enumerate(watcher.events) if isinstance(each, RunEnded))
     return [each.text for each in watcher.events[ended:] if isinstance(each, Note)]
-
-
-def test_every_kind_of_model_has_a_format() -> None:
-    for kind in Runs.ALL:
-        assert any(kind in each.runs for each in FORMATS.values())
 
 
 def test_a_format_of_another_kind_of_model_is_rejected(tmp_path: Path) -> None:

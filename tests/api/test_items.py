@@ -108,5 +108,5 @@ def test_a_column_with_a_row_named_columns_is_a_list() -> None:
 def test_sequences_in_one_array_are_listed() -> None:
     frames = np.zeros((4, 3, 2))
     assert [item.shape for item in items_of(frames, "inputs", arrays=True)] == [(3, 2)] * 4
-    with pytest.raises(DataError, match=r"\(4, 3, 2\)"):
+    with pytest.raises(DataError):
         texts_of(frames)

@@ -23,6 +23,7 @@ from clearhead.api.exporting import export_model
 from clearhead.api.loading import LoadOptions
 from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import MODEL, NAME
+from clearhead.decoding.engine import numbered
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError, ExportError, ModelFolderError
 from clearhead.folder.model_folder import WEIGHTS, open_folder
@@ -85,7 +86,6 @@ SHORT: list[list[int]] = [[3, 4, 5], [6]]
     ("search", "sources", "prefixes"),
     [
         ({"method": "sampling"}, SHORT, None),
-        ({"no_repeat_ngram": 1, "min_length": 14}, SHORT, None),
         # More than the positions of the export.
         ({"max_length_offset": 100}, SHORT, [[3] * 4000, []]),
         ({"max_length_ratio": 5.0}, [[3] * 1024], None),
@@ -98,7 +98,7 @@ def test_auto_uses_pytorch_for_what_ctranslate2_does_not_support(
     prefixes: list[list[int]] | None,
 ) -> None:
     with pytest.raises(TorchNeededError):
-        auto.translate(sources, SearchConfig(**search), prefixes=prefixes)
+        auto.translate(numbered(sources, prefixes), SearchConfig(**search))
 
 
 @pytest.mark.slow
@@ -109,9 +109,10 @@ def test_auto_uses_the_export_for_all_else_however_much_it_is(
 ) -> None:
     search = SearchConfig(beam_size=beam_size, max_length=8)
     for count in (1, 600):
-        found = auto.translate(SHORT * count, search, batch_size=batch_size)
+        sentences = numbered(SHORT * count)
+        found = auto.translate(sentences, search, batch_size=batch_size)
         assert len(found) == 2 * count
-    assert_same(found, auto.exported.translate(SHORT * count, search, batch_size=batch_size))
+    assert_same(found, auto.exported.translate(sentences, search, batch_size=batch_size))
     assert auto.longest_source == auto.exported.longest_source
 
 
@@ -350,27 +351,6 @@ def test_with_an_export_the_command_translates_without_torch(
     )
     assert done.stderr == "False\n"
     assert done.stdout.count("\n") == 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "module",
-    [
-        "api.loading",
-        "decoding.engine",
-        "device",
-        "decoding.ctranslate2_engine",
-        "api.exporting",
-        "formats.registry",
-    ],
-)
-def test_importing_what_chooses_an_engine_loads_neither_torch_nor_ctranslate2(module: str) -> None:
-    program = (
-        f"import clearhead.{module}, sys; "
-        "sys.exit('torch' in sys.modules or 'ctranslate2' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 # What others do to the folder and to the process

@@ -160,17 +160,3 @@ def test_a_damaged_record_does_not_stop_a_translation(
         (copy / name).write_bytes(content)
     ((hypothesis, *_),) = api.load_translator(copy, device="cpu").translate(["a b"])
     assert hypothesis.text == translator.translate(["a b"])[0][0].text
-
-
-def test_a_classifier_needs_the_scores_of_the_manifest_alone(tmp_path: Path) -> None:
-    config = text_run(tmp_path, training={"max_steps": 2, "validate_every": 2})
-    api.train(config, observers=[])
-    folder = Path(config.folder)
-    (folder / "provenance.json").write_text("{")
-    tree = json.loads((folder / "scores.json").read_text())
-    api.load_classifier(folder, device="cpu")
-    tree["scores"]["temperature"] += 1
-    (folder / "scores.json").write_text(json.dumps(tree))
-    with pytest.raises(ModelFolderError) as raised:
-        api.load_classifier(folder, device="cpu")
-    assert raised.value.where == str(folder / "scores.json")

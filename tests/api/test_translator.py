@@ -17,6 +17,7 @@ from clearhead.api import Translator
 from clearhead.data.preparation import learn_tokenizers, prepare_pairs
 from clearhead.data.reading.parts import Parts, parts_of
 from clearhead.decoding import torch_engine
+from clearhead.decoding.engine import numbered
 from clearhead.errors import ConfigError, DataError, SearchError
 from clearhead.settings import DataConfig, Learned, ModelConfig, RunConfig, SearchConfig
 from clearhead.tasks import translation
@@ -46,7 +47,7 @@ def test_scores_are_those_of_the_model_under_teacher_forcing(translator: Transla
     engine = translator.engine
     assert isinstance(engine, torch_engine.TorchEngine)
     source = translator.source_tokenizer.encode("5 a b c d")
-    ((hypothesis,),) = engine.translate([source], SearchConfig(beam_size=3))
+    ((hypothesis,),) = engine.translate(numbered([source]), SearchConfig(beam_size=3))
     forced = torch.tensor([[1, *hypothesis.tokens]])
     wanted = torch.tensor([[*hypothesis.tokens, 2]])
     with torch.inference_mode():

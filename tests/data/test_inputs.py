@@ -34,9 +34,9 @@ from clearhead.folder.model_folder import FORMAT
 from clearhead.model.build import build_classifier
 from clearhead.model.inputs import SpelledEmbedding
 from clearhead.model.transformer import EncoderClassifier
-from clearhead.settings import ClassifierConfig, RunConfig, config_from
+from clearhead.settings import RunConfig, config_from
 from clearhead.tokenizer import BOS, PAD, WordTokenizer
-from small_models import small_config
+from small_models import labelled_run, small_config
 
 # Features
 
@@ -190,7 +190,7 @@ def test_a_hidden_word_loses_its_ngrams_and_the_others_keep_theirs() -> None:
 def spelled_classifier(**choices: object) -> EncoderClassifier:
     torch.manual_seed(1)
     config = small_config(character_ngrams=(2, 3), ngram_vectors=VECTORS, **choices)
-    return build_classifier(config, ClassifierConfig(pooling=("mean",)), len(KNOWN), 3).eval()
+    return build_classifier(labelled_run(config), len(KNOWN), 3).eval()
 
 
 def part(model: EncoderClassifier) -> SpelledEmbedding:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -72,10 +71,3 @@ def test_a_prefix_that_cannot_be_an_output_is_an_error(
     with pytest.raises(SearchError) as caught:
         search(TableStepper(), [(4,), (5,)], SearchConfig(), [(), prefix], [2, 7], positions)
     assert "sentence 8 " in caught.value.what
-
-
-def test_prefixes_and_keys_are_as_many_as_the_sources_and_keys_are_not_negative() -> None:
-    wrong: list[dict[str, Any]] = [{"prefixes": [()]}, {"keys": [1, 2, 3]}, {"keys": [0, -1]}]
-    for choices in wrong:
-        with pytest.raises(SearchError):
-            search(TableStepper(), [(4,), (5,)], SearchConfig(method="sampling"), **choices)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from fractions import Fraction
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from clearhead.decoding.engine import (
     PADDED_TOKENS,
     batches_by_length,
-    hypothesis_of,
     length_penalty,
     longest_output,
 )
@@ -49,11 +47,6 @@ def test_the_limit_allows_the_shortest_output_and_its_end(
     free = longest_output(length, SearchConfig(max_length=limit), 0, positions)
     found = longest_output(length, config, 0, positions)
     assert found == max(free, min(shortest + 1, positions or shortest + 1))
-
-
-def test_a_hypothesis_reads_as_its_text() -> None:
-    hypothesis = hypothesis_of([4], [-1.0, -0.5], 0.6)
-    assert str(dataclasses.replace(hypothesis, text="ein Satz")) == "ein Satz"
 
 
 def test_batches_keep_to_their_tokens_and_cover_everything() -> None:

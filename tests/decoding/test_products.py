@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.decoding import products
+from clearhead.decoding.engine import numbered
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.products import (
     PACKED_FROM,
@@ -177,7 +178,7 @@ def test_a_model_with_other_products_translates_and_is_not_changed(
     model = random_model(small_config()).float()
     before = {name: p.clone() for name, p in model.named_parameters()}
     engine = TorchEngine(model, make_product)
-    found = engine.translate([[3, 4], [5, 6, 7]], SearchConfig(beam_size=2, max_length=5))
+    found = engine.translate(numbered([[3, 4], [5, 6, 7]]), SearchConfig(beam_size=2, max_length=5))
     assert len(found) == 2
     # The encoder with other products has no weight twice.
     own = {id(parameter) for parameter in model.parameters()}
@@ -195,7 +196,7 @@ def test_a_model_in_training_translates_without_dropout() -> None:
         scores = set()
         for whole, part in itertools.product((True, False), repeat=2):
             model.train(whole).encoder.train(part)
-            scores.add(engine.translate([[3, 4]], SearchConfig(beam_size=1))[0][0].score)
+            scores.add(engine.translate(numbered([[3, 4]]), SearchConfig(beam_size=1))[0][0].score)
             assert (model.training, model.encoder.layers[0].training) == (whole, part)
         assert len(scores) == 1
 

@@ -12,8 +12,9 @@ import pytest
 
 from clearhead.api import Translator
 from clearhead.data.judging.text_style import longest_text
+from clearhead.decoding import engine as engine_module
 from clearhead.decoding import texts as texts_module
-from clearhead.decoding.engine import Engine, Hypothesis
+from clearhead.decoding.engine import Engine, Hypothesis, Sentence
 from clearhead.decoding.texts import repetition, with_errors
 from clearhead.errors import ClearheadError, ModelFolderError, SearchError, TextWarning
 from clearhead.settings import SearchConfig
@@ -68,7 +69,7 @@ def test_samples_depend_on_the_seed_and_not_on_the_batch(translator: Translator)
 def test_an_overlong_text_is_cut_with_a_warning(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts_module, "LONGEST_SOURCE", 6)
+    monkeypatch.setattr(engine_module, "LONGEST_SOURCE", 6)
     with pytest.warns(TextWarning, match="line 12 has .* cut to 6"):
         ((short,), (long,)) = translator.translate(["1 a", "1 a b c d e f g h"], offset=10)
     assert ("cut" in kinds(short), "cut" in kinds(long)) == (False, True)
@@ -137,21 +138,20 @@ def test_ordinary_sentences_do_not_repeat_themselves() -> None:
 class Fake:
     """An engine that gives the source ids back; some first ids are errors."""
 
-    longest_source: int | None = None
+    longest_source: int = 1024
     wrong: tuple[int, ...] = ()
     calls: list[int] = field(default_factory=list)
     change: Callable[[Hypothesis], Hypothesis] = lambda found: found
 
     def translate(
-        self, sources: Sequence[Sequence[int]], search: SearchConfig, **_: Any
+        self, sentences: Sequence[Sentence], search: SearchConfig, **_: Any
     ) -> list[list[Hypothesis]]:
-        self.calls.append(len(sources))
-        for source in sources:
-            if source[0] in self.wrong:
-                raise SearchError("no probability is left")
+        self.calls.append(len(sentences))
+        if any(ids[0] in self.wrong for ids, *_ in sentences):
+            raise SearchError("no probability is left")
         return [
-            [self.change(Hypothesis(tuple(source), -1.0, (), -1.0, finished=True))]
-            for source in sources
+            [self.change(Hypothesis(tuple(ids), -1.0, (), -1.0, finished=True))]
+            for ids, *_ in sentences
         ]
 
 

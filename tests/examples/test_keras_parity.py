@@ -205,7 +205,7 @@ def pair(request: pytest.FixtureRequest, precision: str) -> Pair:
     """The model of the example with random weights, norms and biases included."""
     config = read_config(ROOT / "examples/reference/b_classifier.toml")
     torch.manual_seed(1)
-    ours = build_classifier(config.model, config.classifier, VOCABULARY, LABELS).eval()
+    ours = build_classifier(config, VOCABULARY, LABELS).eval()
     for parameter in ours.parameters():
         if parameter.dim() == 1:
             nn.init.normal_(parameter, mean=0.7, std=0.3)

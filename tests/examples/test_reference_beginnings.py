@@ -59,7 +59,7 @@ def test_systems_a_and_c_begin_as_pytorch_does(letter: str) -> None:
 def test_system_d_begins_as_pytorch_does() -> None:
     config = config_of("d")
     torch.manual_seed(1)
-    model = build_classifier(config.model, config.classifier, 8, 4, features=True)
+    model = build_classifier(config, 8, 4)
     for module in model.modules():
         if isinstance(module, nn.Linear):
             bound = module.in_features**-0.5

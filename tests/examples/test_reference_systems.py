@@ -574,8 +574,7 @@ def classifier_of(letter: str, inputs: int) -> EncoderClassifier:
     torch.set_default_dtype(torch.float64)
     try:
         torch.manual_seed(1)
-        features = config.input == "features"
-        model = build_classifier(config.model, config.classifier, inputs, 4, features).eval()
+        model = build_classifier(config, inputs, 4).eval()
     finally:
         torch.set_default_dtype(torch.float32)
     for parameter in model.parameters():

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from clearhead.decoding.engine import Hypothesis, prefixes_and_keys
+from clearhead.decoding.engine import Hypothesis, check_prefixes, numbered
 from clearhead.decoding.search import search as search_checked
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS
@@ -90,10 +90,12 @@ def search(
     positions: int | None = None,
     scored: bool = True,
 ) -> list[list[Hypothesis]]:
-    """Search as an engine does, which checks prefixes and keys first."""
-    vocabulary = stepper.vocabulary
-    prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys, vocabulary, positions)
-    return search_checked(stepper, sources, config, prefixes, keys, positions, scored)
+    """Search as an engine does, which checks prefixes first."""
+    sentences = numbered(sources, prefixes)
+    if keys is not None:
+        sentences = [s._replace(key=key) for s, key in zip(sentences, keys, strict=True)]
+    check_prefixes(sentences, stepper.vocabulary, positions)
+    return search_checked(stepper, sentences, config, positions, scored)
 
 
 def exactly(length: int, **choices) -> SearchConfig:

@@ -103,8 +103,7 @@ def write_classifier(folder: Path, config: RunConfig, labels: tuple[str, ...] = 
     part: dict[str, Stored] = {"normaliser": normaliser()} if features else {"tokenizer": WORDS}
     write_folder(folder, config, {**part, "labels": Labels(labels)})
     width = 3 if features else len(WORDS)
-    model = build_classifier(MODEL, config.classifier, width, len(labels), features=features)
-    write_weights(folder, model)
+    write_weights(folder, build_classifier(config, width, len(labels)))
 
 
 def write_weights(folder: Path, model: nn.Module) -> None:

@@ -15,7 +15,17 @@ from clearhead.model.attention import Attend, attention
 from clearhead.model.build import build_model
 from clearhead.model.inputs import TokenEmbedding
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.settings import DropoutConfig, Learned, ModelConfig, NoPositions, Sinusoidal
+from clearhead.settings import (
+    ClassifierConfig,
+    DataConfig,
+    DropoutConfig,
+    Learned,
+    ModelConfig,
+    NoPositions,
+    RunConfig,
+    Sinusoidal,
+    TokenizerConfig,
+)
 
 SOURCE_VOCABULARY = 13
 TARGET_VOCABULARY = 11
@@ -33,6 +43,20 @@ SMALL = ModelConfig(
 
 def small_config(**choices: Any) -> ModelConfig:
     return dataclasses.replace(SMALL, **choices)
+
+
+def labelled_run(
+    model: ModelConfig, head: ClassifierConfig | None = None, features: bool = False
+) -> RunConfig:
+    """The run of a classifier of words or features."""
+    return RunConfig(
+        task="classification",
+        input="features" if features else "text",
+        data=DataConfig(max_length=8),
+        tokenizer=TokenizerConfig(kind="words"),
+        model=model,
+        classifier=head or ClassifierConfig(),
+    )
 
 
 def random_model(

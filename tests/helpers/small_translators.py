@@ -14,7 +14,7 @@ from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.settings import ClassifierConfig, RunConfig
 from clearhead.tokenizer import WordTokenizer
-from small_models import random_model, small_config
+from small_models import labelled_run, random_model, small_config
 
 SOURCE = [3, 4, 5, 6, 7]
 TARGET = [4, 9, 3]
@@ -31,7 +31,7 @@ def random_classifier(
 ) -> EncoderClassifier:
     torch.manual_seed(3)
     config = small_config(norm=norm, **choices)
-    model = build_classifier(config, head, 6, 3, features=features, attend=attend).double()
+    model = build_classifier(labelled_run(config, head, features), 6, 3, attend).double()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     return model

@@ -45,7 +45,7 @@ from hostile import HOSTILE
 from made_records import SOURCE as WORDS_READ
 from made_records import TARGET as WORDS_WRITTEN
 from made_records import made_record, words
-from small_models import configs, padded, random_model, small_config
+from small_models import configs, labelled_run, padded, random_model, small_config
 from small_translators import SOURCE, TARGET, Classifier, Translator, random_classifier
 
 ALL_FORMS = pytest.mark.parametrize("norm", ["pre", "post"])
@@ -117,7 +117,7 @@ def test_a_classification_s_record_equals_the_fast_path(
 
 
 def test_a_classifier_without_attention_pooling_has_no_pooling_weights() -> None:
-    model = build_classifier(small_config(), ClassifierConfig(), 6, 3, features=False)
+    model = build_classifier(labelled_run(small_config()), 6, 3)
     assert record_classification(model.eval(), [3, 4]).pooling_weights is None
     assert record_translation(random_model(small_config()), SOURCE, TARGET).pooling_weights is None
 

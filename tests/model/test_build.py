@@ -18,13 +18,14 @@ from clearhead.model.attention import MultiHeadAttention
 from clearhead.model.build import build_classifier, build_model
 from clearhead.model.layers import FeedForward, StdPlusEpsilonNorm
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.settings import ClassifierConfig, DropoutConfig, Learned, ModelConfig, Sinusoidal
+from clearhead.settings import ClassifierConfig, Learned, ModelConfig, Sinusoidal
 from small_models import (
     SOURCE_VOCABULARY,
     TARGET_VOCABULARY,
     assert_normal,
     embedding_of,
     fills,
+    labelled_run,
     small_config,
 )
 
@@ -141,30 +142,6 @@ def test_one_matrix_for_two_vocabularies_is_an_error_of_the_configuration() -> N
     assert "11" in str(caught.value)
 
 
-@pytest.mark.parametrize("attention", [True, False])
-@pytest.mark.parametrize("feed_forward", [True, False])
-@pytest.mark.parametrize("output", [True, False])
-def test_biases_exist_where_they_are_configured(
-    attention: bool, feed_forward: bool, output: bool
-) -> None:
-    # Reference systems A: no/yes/no, C: no/no/no, E: yes/yes/yes.
-    config = small_config(
-        attention_bias=attention, feed_forward_bias=feed_forward, output_bias=output
-    )
-    model = build_model(config, SOURCE_VOCABULARY, TARGET_VOCABULARY)
-    assert (model.output.bias is not None) == output
-    attentions = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
-    networks = [m for m in model.modules() if isinstance(m, FeedForward)]
-    assert len(attentions) == 2 + 2 * 2
-    assert len(networks) == 2 + 2
-    for module in attentions:
-        assert (module.packed.bias is not None) == attention
-        assert (module.output.bias is not None) == attention
-    for module in networks:
-        assert (module.hidden.bias is not None) == feed_forward
-        assert (module.output.bias is not None) == feed_forward
-
-
 @pytest.mark.parametrize("form", ["standard", "std_plus_epsilon"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_norms_have_the_form_and_the_epsilon_and_pre_norm_ends_with_one_more(
@@ -269,22 +246,10 @@ def test_the_initialisation_of_torch_is_that_of_separate_linear_layers() -> None
     assert fills(model.output.weight, 1 / math.sqrt(64))
 
 
-def test_a_seed_settles_the_first_weights() -> None:
-    first, second = wide_model("xavier_unit"), wide_model("xavier_unit")
-    for a, b in zip(first.parameters(), second.parameters(), strict=True):
-        assert a.equal(b)
-
-
 def test_each_layer_has_weights_of_its_own() -> None:
     model = wide_model("xavier")
     matrices = [p for p in model.parameters() if p.dim() > 1]
     assert len({float(p.detach()[0, 0]) for p in matrices}) == len(matrices)
-
-
-def test_default_dropout_is_that_of_the_paper_everywhere_but_on_a_layers_output() -> None:
-    rates = ModelConfig().dropout
-    assert rates == DropoutConfig(embeddings=0.1, attention=0.1, hidden=0.1, residual=0.1)
-    assert rates.layer_output == 0.0
 
 
 @pytest.mark.parametrize(("name", "activation"), [("tanh", torch.tanh), ("relu", torch.relu)])
@@ -292,7 +257,7 @@ def test_the_hidden_layer_of_a_head_is_between_pooling_and_output(
     name: Literal["tanh", "relu"], activation: Callable[[Tensor], Tensor]
 ) -> None:
     head = ClassifierConfig(pooling=("first", "mean"), hidden=name)
-    model = build_classifier(small_config(), head, inputs=9, labels=3).eval()
+    model = build_classifier(labelled_run(small_config(), head), inputs=9, labels=3).eval()
     layer = cast(nn.Linear, cast(nn.Sequential, model.hidden)[0])
     assert layer.weight.shape == (16, 16)
     ids = torch.tensor([[1, 5, 6], [1, 7, 0]])
@@ -304,7 +269,7 @@ def test_the_hidden_layer_of_a_head_is_between_pooling_and_output(
 def test_xavier_fills_its_bound_in_the_hidden_layer_of_a_head() -> None:
     head = ClassifierConfig(hidden="tanh")
     config = small_config(d_model=64, initialisation="xavier")
-    layer = build_classifier(config, head, inputs=9, labels=3).hidden
+    layer = build_classifier(labelled_run(config, head), inputs=9, labels=3).hidden
     assert fills(cast(nn.Linear, cast(nn.Sequential, layer)[0]).weight, math.sqrt(6 / (64 + 64)))
 
 
@@ -313,7 +278,7 @@ def test_the_norm_of_embeddings_normalises_the_vectors_that_the_first_layer_read
     features: bool,
 ) -> None:
     config = small_config(embedding_norm=True)
-    model = build_classifier(config, ClassifierConfig(), inputs=9, labels=3, features=features)
+    model = build_classifier(labelled_run(config, features=features), inputs=9, labels=3)
     x = torch.randn(2, 5, 9) if features else torch.randint(1, 9, (2, 5))
     vectors = model.eval().input(x)
     torch.testing.assert_close(vectors.mean(dim=-1), torch.zeros(2, 5), rtol=0, atol=1e-6)

@@ -14,7 +14,7 @@ from clearhead.model.inputs import ConvolvedInput, FeatureProjection
 from clearhead.model.pooling import AttentionPooling, FirstPooling, MaximumPooling, MeanPooling
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import ClassifierConfig, ModelConfig
-from small_models import padded, small_config
+from small_models import labelled_run, padded, small_config
 
 POOLINGS = ("mean", "first", "maximum", "attention")
 WIDTH, LABELS, VOCABULARY = 5, 3, 13
@@ -31,7 +31,7 @@ def classifier(
     config: ModelConfig = small_config(input_convolution=convolution)
     head = ClassifierConfig(pooling=pooling, dropout=0.0)  # type: ignore[arg-type]
     inputs = WIDTH if features else VOCABULARY
-    model = build_classifier(config, head, inputs, LABELS, features).double().eval()
+    model = build_classifier(labelled_run(config, head, features), inputs, LABELS).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     return model
@@ -125,6 +125,8 @@ def test_convolutions_add_what_a_loop_over_the_neighbours_gives(widths: tuple[in
     plain = whole.input(ids)[0].detach()
     convolutions = [each for each in whole.convolutions if isinstance(each, nn.Conv1d)]
     assert [each.kernel_size[0] for each in convolutions] == list(widths)
+    shares = torch.arange(8).tensor_split(len(widths))  # as even as can be
+    assert [each.out_channels for each in convolutions] == list(map(len, shares))
     found = whole(ids)[0]
     for place in range(5):
         seen = torch.cat([_seen(plain, place, each) for each in convolutions])
@@ -153,8 +155,3 @@ def test_a_frame_is_projected_and_given_its_position() -> None:
     without = row.double() @ projection.weight.T + projection.bias
     zeros = model.input(torch.zeros(1, 4, WIDTH))[0] - projection.bias
     torch.testing.assert_close(model.input(row[None])[0], without + zeros)
-
-
-def test_several_poolings_stand_side_by_side() -> None:
-    assert classifier().output.in_features == 4 * 8
-    assert classifier(pooling=("mean",)).output.in_features == 8

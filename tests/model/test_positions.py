@@ -51,23 +51,6 @@ def test_late_positions_are_exact_in_float32_too() -> None:
     torch.testing.assert_close(row, expected, rtol=0, atol=1e-7)
 
 
-@given(st.integers(1, 6), st.integers(0, 50), st.integers(0, 50))
-def test_a_later_position_is_a_rotation_that_depends_on_the_distance_alone(
-    pairs: int, position: int, distance: int
-) -> None:
-    d_model = 2 * pairs
-    table = exact_sinusoids(101, d_model)
-    for i in range(pairs):
-        angle = distance / 10000.0 ** (2 * i / d_model)
-        rotation = torch.tensor(
-            [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]],
-            dtype=torch.float64,
-        )
-        here = table[position, 2 * i : 2 * i + 2]
-        there = table[position + distance, 2 * i : 2 * i + 2]
-        torch.testing.assert_close(rotation @ here, there, rtol=0, atol=1e-12)
-
-
 def all_kinds(d_model: int, longest: int) -> list[Positions]:
     return [
         SinusoidalPositions(d_model, longest),

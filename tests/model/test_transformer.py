@@ -16,10 +16,8 @@ from clearhead.model.attention import Attend, explicit_attention, fused_attentio
 from clearhead.model.dropout import Dropout, DroppedReLU
 from clearhead.model.layers import EncoderLayer
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.settings import DropoutConfig, Learned, ModelConfig, NoPositions, Sinusoidal
+from clearhead.settings import DropoutConfig, ModelConfig, NoPositions
 from small_models import (
-    POSITIONS,
-    SOURCE_VOCABULARY,
     TARGET_VOCABULARY,
     configs,
     embedding_of,
@@ -173,19 +171,6 @@ def test_cached_steps_equal_the_whole_prefix_whatever_rows_are_moved(
         compare_steps_with_prefixes(model, padded(sources), 6, moves)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_cached_steps_equal_the_whole_prefix_beyond_the_initial_positions(
-    norm: str, positions: Sinusoidal | Learned | NoPositions
-) -> None:
-    torch.manual_seed(4)
-    model = random_model(small_config(norm=norm, positions=positions))
-    steps = 2 * cache.INITIAL_POSITIONS + 6
-    source = padded([[3, 4, 5], [6, 7]])
-    compare_steps_with_prefixes(model, source, steps, {3: [1, 0, 1], 40: [2, 0]})
-
-
 def test_moving_the_rows_of_one_state_leaves_another_alone() -> None:
     model = random_model(small_config())
     decoder = FastDecoder(model)
@@ -205,22 +190,6 @@ def test_steps_over_a_source_of_padding_alone_are_the_model_s() -> None:
 
 
 DROPOUT_PLACES = ["embeddings", "attention", "hidden", "residual", "layer_output"]
-
-
-@pytest.mark.parametrize("place", DROPOUT_PLACES)
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_dropout_acts_at_each_place_of_both_stacks_in_training_alone(place: str, norm: str) -> None:
-    model = random_model(small_config(norm=norm, dropout=DropoutConfig(**{place: 0.5})))
-    source, target = random_ids(2, 5), random_ids(2, 4)
-    model.eval()
-    memory, mask = model.encode(source)
-    torch.testing.assert_close(model.encode(source)[0], memory, rtol=0, atol=0)
-    hidden = model.decode(target, memory, mask)
-    torch.testing.assert_close(model.decode(target, memory, mask), hidden, rtol=0, atol=0)
-    model.train()
-    assert not torch.allclose(model.encode(source)[0], model.encode(source)[0])
-    first, second = (model.decode(target, memory, mask) for _ in range(2))
-    assert not torch.allclose(first, second)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -292,10 +261,3 @@ def test_embeddings_are_scaled_by_the_root_of_the_width_where_configured() -> No
         model = random_model(small_config(scale_embeddings=scaled, positions=NoPositions()))
         got, table = model.source_input(ids), embedding_of(model.source_input).weight
         torch.testing.assert_close(got, table[ids] * factor)
-
-
-def test_the_output_projects_to_the_target_vocabulary() -> None:
-    model = random_model(small_config())
-    hidden = model(random_ids(2, 5, SOURCE_VOCABULARY), random_ids(2, 4))
-    assert hidden.shape == (2, 4, 8)
-    assert model.output(hidden).shape == (2, 4, TARGET_VOCABULARY)

@@ -29,7 +29,7 @@ from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.evaluation.calibration import negative_log_likelihood, probabilities
 from clearhead.folder.tensors import read_tensors
 from clearhead.losses.cross_entropy import label_divergence, label_loss
-from clearhead.settings import RunConfig, config_from
+from clearhead.settings import RunConfig
 from clearhead.tasks.classification import LARGEST_WEIGHT, ClassificationTask, LabelledBatch
 from clearhead.tokenizer import WordTokenizer
 from clearhead.training.events import Note, Validated
@@ -42,7 +42,6 @@ from small_runs import (
     small_run,
     spelled_run,
     text_run,
-    write_sequences,
 )
 
 BOTH = {"red": '"warm"', "blue": '"cold"', "red blue": '"cold", "warm"', "grey": ""}
@@ -93,16 +92,6 @@ def test_probabilities_are_those_of_the_logits_divided_by_the_temperature_that_w
         np.testing.assert_allclose(model.probabilities(inputs), share, rtol=1e-9)
 
 
-def test_probabilities_add_up_and_rank_as_the_logits_do(texts: api.Classifier) -> None:
-    inputs = ["red a", "blue", "a b c"]
-    probabilities, logits = texts.probabilities(inputs), texts.logits(inputs)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
-    assert (probabilities.argsort(axis=1) == logits.argsort(axis=1)).all()
-    top = texts.classify(inputs, top=2)
-    for row, predictions in zip(probabilities, top, strict=True):
-        assert [p.probability for p in predictions] == sorted(row, reverse=True)
-
-
 def test_neighbours_and_batches_do_not_matter(texts: api.Classifier) -> None:
     inputs = ["red", "blue a b c d e", "a", "green b c"]
     together = texts.logits(inputs)
@@ -151,13 +140,6 @@ def test_numbers_of_inputs_and_labels_are_whole(texts: api.Classifier, wrong: An
             ask(["red"], batch_size=wrong)
     with pytest.raises(DataError, match=f"top = {wrong!r} is not a number of labels"):
         texts.classify(["red"], top=wrong)
-
-
-def test_inputs_may_come_from_a_generator(texts: api.Classifier) -> None:
-    inputs = ["red", "", "blue a"]
-    assert texts.classify(text for text in inputs) == texts.classify(inputs)
-    for ask in (texts.probabilities, texts.logits):
-        np.testing.assert_array_equal(ask(text for text in inputs), ask(inputs))
 
 
 def test_a_line_break_is_read_as_the_space_that_training_made_of_it(
@@ -537,23 +519,6 @@ def begins_with(
     return True
 
 
-def test_the_kinds_of_models_are_distinguished(texts: api.Classifier, tmp_path: Path) -> None:
-    assert isinstance(clearhead.load(texts.folder.path), clearhead.Classifier)
-    with pytest.raises(ModelFolderError, match="clearhead classify"):
-        api.load_translator(texts.folder.path)
-
-
-def test_settings_that_do_not_go_together_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="does not score"):
-        text_run(tmp_path, evaluation={"measure": "bleu"})
-    with pytest.raises(ConfigError, match="needs input"):
-        config_from({"task": "translation", "input": "features"})
-    with pytest.raises(ConfigError, match="pooling"):
-        text_run(tmp_path, classifier={"pooling": ["median"]})
-    with pytest.raises(ConfigError, match="names no file"):
-        api.train(text_run(tmp_path, data={"train": []}))
-
-
 def test_a_class_just_large_enough_is_not_made_too_small_by_holding_out(tmp_path: Path) -> None:
     config = text_run(tmp_path)
     with Path(config.data.train[0]).open("a", encoding="utf-8") as file:
@@ -651,71 +616,6 @@ def test_each_text_is_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     expected = rows(cast(TextInputs, task.data.inputs), task.data.train)
     for found, row in zip(task.data.rows, expected, strict=True):
         np.testing.assert_array_equal(found, row)
-
-
-def test_a_class_with_one_example_is_rejected_before_anything_is_written(tmp_path: Path) -> None:
-    config = text_run(tmp_path)
-    with Path(config.data.train[0]).open("a", encoding="utf-8") as file:
-        file.write("lukewarm\tgrey a\n")
-    with pytest.raises(DataError, match=r"lukewarm.* has 1 training example"):
-        api.train(config)
-    assert not (Path(config.folder) / "config.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda x: x.__setitem__((4, 1), np.inf), "inf"),
-        (lambda x: x.__setitem__((4, 1), np.nan), "is missing"),
-    ],
-)
-def test_features_that_are_no_numbers_are_rejected_with_their_place(
-    tmp_path: Path, spoil: Any, message: str
-) -> None:
-    config = feature_run(tmp_path)
-    path = Path(config.data.train[0])
-    with np.load(path) as arrays:
-        kept = {name: arrays[name].copy() for name in arrays.files}
-    spoil(kept["x"])
-    np.savez(path, **kept)
-    with pytest.raises(DataError, match=message) as caught:
-        api.train(config)
-    assert "train.npz" in str(caught.value)
-
-
-def with_fill_value(path: Path) -> str:
-    """The same sequences, a little larger, and with one value that marks a missing one."""
-    with np.load(path) as arrays:
-        kept = {name: arrays[name].copy() for name in arrays.files}
-    kept["x"] += 0.5
-    kept["x"][4, 1] = 9.969209968386869e36
-    filled = path.with_name("filled.npz")
-    np.savez(filled, **kept)
-    return str(filled)
-
-
-@pytest.mark.parametrize("normalise", [True, False])
-@pytest.mark.parametrize("part", ["train", "validation"])
-def test_a_fill_value_ends_a_run_before_it_begins(
-    tmp_path: Path, part: str, normalise: bool
-) -> None:
-    filled = with_fill_value(write_sequences(tmp_path))
-    config = feature_run(tmp_path, data={part: [filled], "normalise": normalise})
-    with pytest.raises(DataError, match="missing value") as caught:
-        api.dry_run(config)
-    assert str(caught.value.where).startswith(f"{filled}:")
-    assert "feature 2 is 9.96921e+36" in str(caught.value.why)
-
-
-@pytest.mark.parametrize(("value", "message"), [(1e20, "missing value"), (1e9, "too far")])
-def test_a_value_out_of_all_proportion_is_not_classified(
-    features: api.Classifier, value: float, message: str
-) -> None:
-    example = Labelled(np.array([[1.0, 2.0, 3.0], [4.0, value, 6.0]]), (), "new.npz:7")
-    with pytest.raises(DataError, match=message) as caught:
-        features.classify([example])
-    assert caught.value.where == "new.npz:7"
-    assert "frame 2, feature 2" in str(caught.value.why)
 
 
 def test_features_of_another_width_are_rejected(features: api.Classifier) -> None:

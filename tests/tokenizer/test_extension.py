@@ -17,7 +17,7 @@ from clearhead.settings import TokenizerConfig, config_from
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 from clearhead.tokenizer.extension import extended
 from model_folders import reread
-from small_runs import Watcher, begun, small_run
+from small_runs import begun, small_run
 
 TEXTS = ["the cat sees a dog", "a dog is on its way home", "Ein Hund, zwei Katzen"] * 3
 NEW = ["covid", "Zwischenruf", "naïve", "dog"]
@@ -95,15 +95,6 @@ def test_a_run_starts_with_the_mean_vectors_and_translates_with_the_new_words(
     mean = before[name][pieces].mean(0)
     torch.testing.assert_close(after[name][-1], mean)
     torch.testing.assert_close(after[name][:-1], before[name])
-
-
-def test_words_that_the_vocabulary_has_are_noted(tmp_path: Path) -> None:
-    first = small_run(tmp_path, "first", max_steps=1)
-    api.train(first, observers=())
-    watcher = Watcher()
-    api.dry_run(begun(first, "next", tokenizer={"new_words": ["abcd", "a"]}), observers=[watcher])
-    (line,) = (note for note in watcher.notes if "tokenizer.new_words" in note)
-    assert line.endswith(": a")
 
 
 @pytest.mark.parametrize("words", [["two words"], [""]])

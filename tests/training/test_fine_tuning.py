@@ -23,6 +23,7 @@ from clearhead.settings import (
 )
 from clearhead.training.fine_tuning import freeze, parameter_groups
 from clearhead.training.step import make_optimizer
+from small_models import labelled_run
 from small_runs import Watcher, assert_same, begun, final_state, small_run, text_run
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,8 @@ SHAPE = ModelConfig(encoder_layers=3, decoder_layers=2, d_model=8, d_ff=8, n_hea
 
 
 def classifier() -> nn.Module:
-    return build_classifier(SHAPE, ClassifierConfig(pooling=("attention",), hidden="tanh"), 9, 3)
+    head = ClassifierConfig(pooling=("attention",), hidden="tanh")
+    return build_classifier(labelled_run(SHAPE, head), 9, 3)
 
 
 def translator() -> nn.Module:

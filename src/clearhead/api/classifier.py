@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 from clearhead.data.judging.text_style import InputStyle
@@ -155,29 +154,16 @@ class Classifier:
             for raw, row, found in zip(inputs, probabilities, remarks, strict=True)
         ]
 
-    def probabilities(
-        self,
-        inputs: Iterable[Any],
-        *,
-        normalise: bool = False,
-        batch_size: int = 64,
-        progress: Callable[[int], None] | None = None,
-        offset: int = 0,
-    ) -> np.ndarray:
-        """The calibrated probability of each label, (inputs, labels); see `classify`."""
-        return self._calibrated(self._run(inputs, normalise, batch_size, progress, offset)[0])
+    def probabilities(self, inputs: Iterable[Any], **options: Any) -> np.ndarray:
+        """The calibrated probability of each label, (inputs, labels).
 
-    def logits(
-        self,
-        inputs: Iterable[Any],
-        *,
-        normalise: bool = False,
-        batch_size: int = 64,
-        progress: Callable[[int], None] | None = None,
-        offset: int = 0,
-    ) -> np.ndarray:
-        """The output of the model for each label, (inputs, labels); see `classify`."""
-        return self._run(inputs, normalise, batch_size, progress, offset)[0]
+        `options` are `normalise`, `batch_size`, `progress` and `offset`, as in `classify`.
+        """
+        return self._calibrated(self._run(inputs, **options)[0])
+
+    def logits(self, inputs: Iterable[Any], **options: Any) -> np.ndarray:
+        """The output of the model for each label, (inputs, labels); see `probabilities`."""
+        return self._run(inputs, **options)[0]
 
     def evaluate(
         self,
@@ -224,10 +210,10 @@ class Classifier:
     def _run(
         self,
         inputs: Iterable[Any],
-        normalise: bool,
-        batch_size: int,
-        progress: Callable[[int], None] | None,
-        offset: int,
+        normalise: bool = False,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+        offset: int = 0,
     ) -> tuple[np.ndarray, list[list[Remark]]]:
         """The logits of each input, and the remarks on it."""
         from clearhead.decoding.engine import check_batch_size
@@ -296,17 +282,13 @@ def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[
     if isinstance(values, str | bytes | Labelled):
         one = "example" if isinstance(values, Labelled) else "string"
         raise TypeError(f"{what} is a single {one}: give a list of {what}")
+    columns = values if isinstance(values, Mapping) else getattr(values, "columns", None)
     # The column of a table has one dimension, and its index may have a row named "columns".
-    has_columns = hasattr(values, "columns") and getattr(values, "ndim", 2) != 1
-    too_many = not arrays and getattr(values, "ndim", 1) != 1
-    if isinstance(values, Mapping) or has_columns or too_many:
-        shape = getattr(values, "shape", None)
-        names = (
-            list(values) if isinstance(values, Mapping) else list(getattr(values, "columns", ()))
-        )
-        column = f"table[{names[0]!r}]" if names else "array[:, 0]"
+    is_table = columns is not None and getattr(values, "ndim", 2) != 1
+    if is_table or (not arrays and getattr(values, "ndim", 1) != 1):
+        column = f"table[{next(iter(columns))!r}]" if columns is not None else "array[:, 0]"
         raise DataError(
-            f"the {what} are not a list but {f'of shape {tuple(shape)}' if shape else 'a table'}",
+            f"the {what} are not a list but a table",
             todo=f"give one column, e.g. {column} (in a ColumnTransformer: the name of the column "
             "without a list around it)",
         )
@@ -318,13 +300,10 @@ def texts_of(values: Iterable[str]) -> list[str]:
     texts = items_of(values, "texts")
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
-            is_number = isinstance(text, Number) and text == text  # NaN is unlike itself
             raise DataError(
                 f"text {number} is {type_of(text)}, not a string",
-                todo="turn numbers into strings, e.g. column.astype(str)"
-                if is_number
-                else "leave the rows without a text out, e.g. table.dropna(subset=['text']), or "
-                "give an empty string in their place",
+                todo="leave the rows without a text out, e.g. table.dropna(subset=['text']), and "
+                "turn numbers into strings, e.g. column.astype(str)",
             )
     return texts
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from clearhead.data.labels import Labels
 from clearhead.decoding.ctranslate2_library import NAME as CTRANSLATE2
@@ -18,20 +18,12 @@ from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
+    from clearhead.api.text_classifier import TextClassifier
     from clearhead.api.translator import Translator
 
 
-class Fitted(Protocol):
-    """A fitted `TextClassifier`, whose module imports this one by way of `train`."""
-
-    @property
-    def model_(self) -> Classifier:
-        """The trained classifier."""
-        ...
-
-
 def export_model(
-    model: str | Path | Translator | Classifier | Fitted,
+    model: str | Path | Translator | Classifier | TextClassifier,
     format: str | None = None,
     output: str | Path | None = None,
     *,
@@ -60,11 +52,6 @@ def export_model(
         ModelFolderError: the model folder is missing or damaged, or has an encoder without labels.
     """
     folder = _folder_of(model)
-    if format is not None and format not in FORMATS:
-        raise ExportError(
-            f"{format!r} is not the name of a format",
-            todo=meant("format", format, FORMATS) or f"choose one of {', '.join(FORMATS)}",
-        )
     found = open_folder(folder)
     format = _format_for(found, format)
     if found.config.task == "classification":
@@ -77,9 +64,9 @@ def export_model(
         )
     path = found.path / format if output is None else Path(os.path.expanduser(output)).absolute()
     options = {"int8": True} if int8 else {}
-    if unused := options.keys() - set(FORMATS[format].options):
+    if int8 and format != "onnx":
         raise ExportError(
-            f"the format {format} has no option {', '.join(unused)}",
+            f"the format {format} has no option int8",
             todo="leave it out; CTranslate2 converts the weights when they are used: "
             "--engine ctranslate2 --compute-type int8",
         )
@@ -113,16 +100,15 @@ def _format_for(found: ModelFolder, format: str | None) -> str:
     """The format, if the model has it; by default the first one that it has."""
     kind = found.config.kind
     possible = [name for name, each in FORMATS.items() if kind in each.runs]
-    if format in possible or (format is None and possible):
-        return format or possible[0]
-    raise ExportError(
-        f"this model cannot be exported to {format or 'any format'}",
-        where=found.path,
-        why=f"its task is {kind.in_words}",
-        todo=f"choose the format {' or '.join(possible)}"
-        if possible
-        else "use it as it is: clearhead classify",
-    )
+    format = possible[0] if format is None else format
+    if format not in possible:
+        raise ExportError(
+            f"this model cannot be exported to {format}",
+            where=found.path,
+            why=f"its task is {kind.in_words}",
+            todo=meant("format", format, possible) or f"choose {' or '.join(possible)}",
+        )
+    return format
 
 
 def can_export_after_training(config: RunConfig) -> bool:
@@ -154,8 +140,7 @@ def _automatic_export(found: ModelFolder, path: Path) -> str:
     try:
         export(found, CTRANSLATE2, path)
     except ClearheadError as error:
-        why = ": ".join(filter(None, (error.what, error.why)))
-        why = "; ".join(filter(None, (why, error.todo)))
+        why = "; ".join(filter(None, (error.what, error.why, error.todo)))
     except Exception as error:  # an installed package may be damaged in any way
         why = reason(error)
     except KeyboardInterrupt:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from clearhead.decoding.torch_engine import TorchEngine
-    from clearhead.model.transformer import EncoderClassifier
     from clearhead.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound="nn.Module")
-Loaded = TypeVar("Loaded")
 
 ENGINES = ("auto", "torch", "ctranslate2")
 
@@ -72,32 +70,23 @@ class LoadOptions:
         object.__setattr__(self, "ablate", tuple(filter(None, listed(self.ablate))))
         check_device(self.device)
         if self.engine not in ENGINES:
-            raise ConfigError(
-                f"{self.engine!r} is not the name of an engine",
-                todo=meant("engine", self.engine, ENGINES) or f"choose one of {', '.join(ENGINES)}",
-            )
-        if not 0 <= self.threads <= MOST_THREADS:
-            raise ConfigError(
-                f"the number of threads is {self.threads}, which is less than 0 or more than "
-                f"{MOST_THREADS}",
-                todo="give a number of threads, or 0 for the default of the engine",
-            )
-        if self.compute_type and self.engine == "auto":
-            raise ConfigError(
-                f"the compute type {self.compute_type!r} is given without an engine",
-                why="the engines support different compute types",
-                todo="also set the engine to torch or ctranslate2",
-            )
-        if self.ablate_by != "zero" and not self.ablate:
-            raise ConfigError(
-                f"ablate_by = {self.ablate_by!r} has no effect without heads that are switched off",
-                todo="name some in ablate, e.g. decoder.3.cross.5, or leave ablate_by out",
-            )
-        if self.ablate and self.engine == "ctranslate2":
-            raise ConfigError(
-                "CTranslate2 cannot switch off heads",
-                todo="set the engine to torch, or leave it out",
-            )
+            what = f"{self.engine!r} is not the name of an engine"
+            todo = meant("engine", self.engine, ENGINES) or f"choose one of {', '.join(ENGINES)}"
+        elif not 0 <= self.threads <= MOST_THREADS:
+            what = f"threads = {self.threads} is less than 0 or more than {MOST_THREADS}"
+            todo = "give a number of threads, or 0 for the default of the engine"
+        elif self.compute_type and self.engine == "auto":
+            what = f"the compute type {self.compute_type!r} is given without an engine"
+            todo = "also set the engine to torch or ctranslate2, which have different types"
+        elif self.ablate_by != "zero" and not self.ablate:
+            what = f"ablate_by = {self.ablate_by!r} has no effect without heads that are off"
+            todo = "name some in ablate, e.g. decoder.3.cross.5, or leave ablate_by out"
+        elif self.ablate and self.engine == "ctranslate2":
+            what = "CTranslate2 cannot switch off heads"
+            todo = "set the engine to torch, or leave it out"
+        else:
+            return
+        raise ConfigError(what, todo=todo)
 
     @property
     def ablated(self) -> str:
@@ -105,20 +94,8 @@ class LoadOptions:
         return f"without {', '.join(self.ablate)} ({self.ablate_by} instead)" if self.ablate else ""
 
 
-class Choices(TypedDict, total=False):
-    """The options of `LoadOptions`, as keywords."""
-
-    device: str
-    threads: int
-    engine: str
-    compute_type: str
-    scores: bool
-    ablate: str | Iterable[str]
-    ablate_by: str
-
-
 def load(
-    folder: str | Path, options: LoadOptions | None = None, **choices: Unpack[Choices]
+    folder: str | Path, options: LoadOptions | None = None, **choices: Any
 ) -> Translator | Classifier:
     """Load the translator or classifier of a model folder; needs no data and no network.
 
@@ -146,48 +123,50 @@ def load(
             because CTranslate2 is not installed; or the library that computes with several threads
             was imported before, so that its threads wait long for each other.
     """
-    options = replace(options or LoadOptions(), **choices)
-
-    def make(found: ModelFolder) -> Translator | Classifier:
-        is_translator = found.config.task == "translation"
-        return (_translator if is_translator else _classifier)(found, options)
-
-    return _unreplaced(folder, make)
+    return _load(folder, options, choices)
 
 
 def load_translator(
-    folder: str | Path, options: LoadOptions | None = None, **choices: Unpack[Choices]
+    folder: str | Path, options: LoadOptions | None = None, **choices: Any
 ) -> Translator:
-    """Same as `load`, for a translator.
-
-    Raises:
-        ModelFolderError: the model is a classifier; or as in `load`.
-    """
-    options = replace(options or LoadOptions(), **choices)
-    return _unreplaced(folder, lambda found: _translator(found, options))
+    """Same as `load`, for a translator; a ModelFolderError if the model is a classifier."""
+    return cast(Translator, _load(folder, options, choices, "translation"))
 
 
 def load_classifier(
-    folder: str | Path, options: LoadOptions | None = None, **choices: Unpack[Choices]
+    folder: str | Path, options: LoadOptions | None = None, **choices: Any
 ) -> Classifier:
-    """Same as `load`, for a classifier.
+    """Same as `load`, for a classifier; a ModelFolderError if the model is a translator."""
+    return cast(Classifier, _load(folder, options, choices, "classification"))
 
-    Raises:
-        ModelFolderError: the model is a translator; or as in `load`.
-    """
+
+def _load(
+    folder: str | Path,
+    options: LoadOptions | None,
+    choices: Mapping[str, Any],
+    task: str | None = None,
+) -> Translator | Classifier:
+    """The model of a folder; loaded once more if a run has replaced it meanwhile."""
     options = replace(options or LoadOptions(), **choices)
-    return _unreplaced(folder, lambda found: _classifier(found, options))
-
-
-def _unreplaced(folder: str | Path, make: Callable[[ModelFolder], Loaded]) -> Loaded:
-    """What `make` loads from a folder; once more if a run has replaced the model meanwhile."""
     found = open_folder(folder)
     try:
-        return make(found)
+        return _loaded(found, options, task)
     except ModelFolderError:
         if (now := open_folder(folder)) == found:
             raise
-        return make(now)
+        return _loaded(now, options, task)
+
+
+def _loaded(found: ModelFolder, options: LoadOptions, task: str | None) -> Translator | Classifier:
+    is_translator = found.config.task == "translation"
+    if task not in (None, found.config.task):
+        kind, other = ("translator", "classifier")[:: 1 if is_translator else -1]
+        raise ModelFolderError(
+            f"this model is a {kind}, not a {other}",
+            where=found.path,
+            todo=f"use it with: clearhead {'translate' if is_translator else 'classify'}",
+        )
+    return (_translator if is_translator else _classifier)(found, options)
 
 
 def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
@@ -196,12 +175,6 @@ def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
     `auto` is CTranslate2 (see `AutoEngine`) if there is an export of exactly these weights,
     CTranslate2 is installed, and no GPU is used; otherwise PyTorch.
     """
-    if found.config.task != "translation":
-        raise ModelFolderError(
-            "this model is a classifier, not a translator",
-            where=found.path,
-            todo="use it with: clearhead classify",
-        )
     tokenizers = read_tokenizers(found)
 
     def with_torch() -> Translator:
@@ -211,9 +184,8 @@ def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
     is_auto = options.engine == "auto"
     if options.engine == "torch" or options.ablate:
         return with_torch()
-    if is_auto and (found.is_checkpoint or not (found.path / NAME).is_dir()):
-        return with_torch()
-    if is_auto and _uses_gpu(options.device):
+    has_export = not found.is_checkpoint and (found.path / NAME).is_dir()
+    if is_auto and (not has_export or _uses_gpu(options.device)):
         return with_torch()
     # PyTorch may be needed when a run has replaced the weights.
     kept = found if found.is_checkpoint else found.kept_open()
@@ -287,45 +259,27 @@ def _uses_gpu(device: str) -> bool:
 
 
 def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
-    if found.config.task == "translation":
-        raise ModelFolderError(
-            "this model is a translator, not a classifier",
-            where=found.path,
-            todo="use it with: clearhead translate",
-        )
-    if options.engine == "ctranslate2":
+    given = {"engine": options.engine == "ctranslate2", "compute_type": options.compute_type}
+    if unused := [name for name, value in given.items() if value]:
         raise ConfigError(
-            "this model is a classifier, and CTranslate2 runs translators only",
+            f"{unused[0]} = {getattr(options, unused[0])!r} has no effect on a classifier",
             where=found.path,
-            todo="set the engine to torch",
-        )
-    if options.compute_type:
-        raise ConfigError(
-            f"the compute type {options.compute_type!r} is given, but this model is a classifier",
-            where=found.path,
-            why="compute types are for translators; a classifier computes in float32",
-            todo="leave the compute type out",
+            why="a classifier runs with PyTorch, in float32",
+            todo="leave it out",
         )
     device = set_up_torch(options.device, options.threads)  # first, because it imports torch
 
     from clearhead.data.inputs import read_inputs
     from clearhead.data.labels import Labels
-    from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
-    from clearhead.model.build import build_classifier
+    from clearhead.decoding.torch_engine import ClassifierEngine, trained_classifier
 
     if found.is_checkpoint:
         warn(
             f"{found.weights_path} is a checkpoint, for which no temperature was fitted: its "
             "probabilities are not calibrated"
         )
-    config, temperature = found.config, read_temperature(found)
     inputs, labels = read_inputs(found), Labels.of(found)
-
-    def make_model() -> EncoderClassifier:
-        features = config.input == "features"
-        return build_classifier(
-            config.model, config.classifier, inputs.width, len(labels), features
-        )
-
-    engine = ClassifierEngine(_ablated(with_weights(make_model, found, device), found, options))
+    model = trained_classifier(found, device, inputs.width, len(labels))
+    engine = ClassifierEngine(_ablated(model, found, options))
+    temperature = read_temperature(found)
     return Classifier(found, inputs, labels, engine, temperature, options.ablated)

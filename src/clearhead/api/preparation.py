@@ -35,7 +35,6 @@ from clearhead.data.proposing.translation import MOST_SHORT
 from clearhead.data.reading.labelled import Labelled
 from clearhead.data.reading.parts import Parts
 from clearhead.data.trainable import read_labelled
-from clearhead.errors import first_few
 from clearhead.folder.model_folder import ModelFolder, Stored
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
@@ -45,8 +44,6 @@ from clearhead.tokenizer import read_tokenizers, tokenizer_files
 from clearhead.training.display import INTERVAL_S
 from clearhead.training.events import Note, Observer, notify
 from clearhead.training.task import Task
-
-SHOWN_WORDS = 10
 
 
 @dataclass(frozen=True)
@@ -152,22 +149,11 @@ def _tokenizers(run: Run, parts: Parts) -> tuple[Tokenizers, tuple[Rows, Rows] |
             return read_tokenizers(run.resumed), None
         run.note(f"learning the vocabulary ({config.tokenizer.kind})")
         return learn_tokenizers(config, parts), None
-    old = read_tokenizers(start)
-    tokenizers, rows = extend_tokenizers(old, config)
+    tokenizers, rows = extend_tokenizers(read_tokenizers(start), config)
     if run.resumed is not None:
         return read_tokenizers(run.resumed), rows
     run.note(f"using the vocabulary of {config.start_from}")
-    new_words = set(config.tokenizer.new_words).difference(start.config.tokenizer.new_words)
-    if known := sorted(word for word in new_words if _is_known(word, old, tokenizers)):
-        listed = first_few(known, SHOWN_WORDS)
-        run.note(f"tokenizer.new_words: in the vocabulary already: {listed}")
     return tokenizers, rows
-
-
-def _is_known(word: str, old: Tokenizers, new: Tokenizers) -> bool:
-    """Whether a word is the same tokens as without new words, on both sides."""
-    pairs = zip(old, new, strict=True)
-    return all(before.encode(word) == after.encode(word) for before, after in pairs)
 
 
 def _with_earlier(extents: Mapping[str, Extent], run: Run) -> Mapping[str, Extent]:

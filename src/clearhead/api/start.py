@@ -102,10 +102,8 @@ def _maker(start: ModelFolder) -> Callable[[], nn.Module]:
     if config.task == "translation":
         source, target = read_tokenizers(start)
         return lambda: build_model(config.model, len(source), len(target))
-    inputs, labels = read_inputs(start), Labels.of(start)
-    features = config.input == "features"
-    shape = (config.model, config.classifier, inputs.width, len(labels), features)
-    return lambda: build_classifier(*shape)
+    width, labels = read_inputs(start).width, len(Labels.of(start))
+    return lambda: build_classifier(config, width, labels)
 
 
 def _new_words_of(source: str, otherwise: RunConfig) -> tuple[str, ...]:

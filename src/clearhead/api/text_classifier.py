@@ -34,6 +34,7 @@ from clearhead.errors import (
 from clearhead.folder.model_folder import PROVENANCE, open_folder
 from clearhead.settings import RunConfig, config_from
 from clearhead.settings.declare import Runs
+from clearhead.settings.training import warmup_of
 from clearhead.tokenizer import WordTokenizer
 from clearhead.tokenizer.normal_form import LABEL
 
@@ -47,7 +48,6 @@ with short_waits():  # a process of joblib imports this module first, and these 
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
-    from sklearn.utils.metadata_routing import MetadataRequest
 
 SETTINGS = {
     "layers": "model.encoder_layers",
@@ -99,6 +99,7 @@ IN_PYTHON = {
 """What replaces advice about settings and commands, and paths of settings, in an error."""
 
 VALIDATIONS = 20  # in a run, roughly
+RISE = 10  # the warm-up is a tenth of the run
 VERY_FEW = 100  # validation texts, on which too many weights have the same accuracy
 PIECES = 4000  # of a vocabulary
 SURVEYED = 10_000  # texts, from which the length and script of all are estimated
@@ -277,16 +278,6 @@ class TextClassifier:
             input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
         )
 
-    def get_metadata_routing(self) -> MetadataRequest:
-        """What scikit-learn's pipelines may pass on: `fit` and `score` take `sample_weight`."""
-        from sklearn.utils.metadata_routing import MetadataRequest
-
-        # The owner is a name, because a request is copied with all that it holds.
-        request = MetadataRequest(owner=type(self).__name__)
-        request.fit.add_request(param="sample_weight", alias=True)
-        request.score.add_request(param="sample_weight", alias=True)
-        return request
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -368,21 +359,17 @@ def config_for(given: Mapping[str, Any], texts: Sequence[str], folder: str | Pat
     if words:
         words_of = WordTokenizer((), split_punctuation=True).words_of
         tokens = scale * sum(len(words_of(text)) for text in surveyed)
-    return _config(settings | _plan(given, tokens, len(texts)))
-
-
-def _plan(given: Mapping[str, Any], tokens: float, texts: int) -> dict[str, Any]:
-    """The settings that depend on the length of the run and on the number of texts."""
     steps = given["epochs"] * max(1.0, tokens / given["batch_tokens"])
-    validated = given["validation_share"] * texts
+    validated = given["validation_share"] * len(texts)
     validations, averaged = validations_in(steps, VALIDATIONS)
-    return {
-        "training.schedule.warmup": round(steps / 10),
+    plan = {
+        "training.schedule.warmup": warmup_of(int(steps), RISE),
         "training.validate_every": max(1, round(steps / validations)),
         "training.average_last": averaged,
         "training.keep": "average" if validated < FEW else "best",
         "evaluation.measure": "loss" if validated < VERY_FEW else "accuracy",
     }
+    return _config(settings | plan)
 
 
 def _config(settings: Mapping[str, Any]) -> RunConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from clearhead.api.classifier import texts_of
 from clearhead.data.judging.text_style import InputStyle, target_style
@@ -61,12 +61,10 @@ class Translator:
     @property
     def model(self) -> EncoderDecoder:
         """The PyTorch model, which is loaded now if the engine has none; for inspection."""
-        return self._model
+        return getattr(self.engine, "model", None) or self._own_model
 
     @cached_property
-    def _model(self) -> EncoderDecoder:
-        if hasattr(self.engine, "model"):
-            return cast(Any, self.engine).model
+    def _own_model(self) -> EncoderDecoder:
         device = imported("torch").device("cpu")
 
         from clearhead.decoding.torch_engine import trained_translator
@@ -141,14 +139,13 @@ class Translator:
         from clearhead.decoding.texts import (
             check_prefixes,
             chosen_search,
-            longest_source,
             translate_texts,
             warn_of_hypotheses,
             with_errors,
         )
 
         settings = chosen_search(self.search if search is None else search, choices)
-        longest = longest_source(self.engine)
+        longest = self.engine.longest_source
         sources, remarks = self._source_style.read(texts_of(texts), normalise, longest)
         if prefixes is not None:
             prefixes = prefixes if isinstance(prefixes, str) else [*prefixes]

@@ -40,10 +40,10 @@ from clearhead.cli.options import (
     add_option,
     add_search,
     add_shared,
-    chosen_search,
     column,
     load_options,
     reject_unfit,
+    search_options,
 )
 from clearhead.cli.streams import (
     BLOCK_LINES,
@@ -176,7 +176,7 @@ def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
 
     def translate(name: str) -> list[str]:
         translator = load_translator(name, load_options(args, scores=False))
-        search = chosen_search(args, translator.search, n_best=1)
+        search = search_options(args, translator.search, n_best=1)
         compute = translating(translator, search, args)
         lines = blocks((Line(text, "") for text in sources), BLOCK_LINES)
         counter = Counter(sys.stderr, len(sources), "sentences")

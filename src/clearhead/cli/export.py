@@ -2,7 +2,7 @@
 
   ctranslate2  translators, without PyTorch: translate and evaluate use it
   huggingface  translators, as Marian or Pegasus models for transformers, and
-               classifiers with the shape of BERT or DistilBERT
+               classifiers that started from an encoder of the BERT family
   onnx         classifiers, with onnxruntime and without clearhead; --int8 also
                writes a smaller model and prints its accuracy
 

@@ -190,27 +190,33 @@ def reject_unused(options: Mapping[str, object], kind: str, todo: str = "leave i
             raise ConfigError(f"{name} has no effect on {kind}", todo=todo)
 
 
-def chosen_search(args: Namespace, default: SearchConfig, **others: Any) -> SearchConfig:
-    """A model's own search, changed by the options that were given and by `others`."""
-    from clearhead.decoding import texts
-    from clearhead.settings.search import idle_for, method_for
+AS_OPTIONS = {
+    "with method='sampling'": "with --sample",
+    "with method='beam'": "without --sample",
+    "use method='sampling'": "add --sample",
+    "use method='beam'": "leave --sample out",
+}
+"""What an error about a search says of its method, with options."""
 
-    names = [each.path for each in search_settings()]
-    given = {name: value for name in names if (value := getattr(args, name)) is not None} | others
+
+def search_options(args: Namespace, default: SearchConfig, **others: Any) -> SearchConfig:
+    """A model's own search, changed by the options that were given and by `others`."""
+    from clearhead.decoding.texts import chosen_search
+
+    paths = [each.path for each in search_settings()]
+    given = {name: value for name in paths if (value := getattr(args, name)) is not None} | others
     if args.sample:
         given["method"] = "sampling"
-    method = given.get("method", method_for(given, default.method))
-    if unused := idle_for(method, given):
-        raise SearchError(
-            f"{option(unused)} has no effect {'with' if args.sample else 'without'} --sample",
-            todo="leave one of them out" if args.sample else "leave it out, or add --sample",
-        )
     try:
-        return texts.chosen_search(default, given, where=None)
+        return chosen_search(default, given, where=None)
     except SearchError as error:
-        setting = re.compile(rf"(?:search\.)?\b({'|'.join(f.name for f in fields(default))})\b")
-        error.what = setting.sub(lambda m: option(m[1]), error.what)
-        error.todo = error.todo and setting.sub(lambda m: option(m[1]), error.todo)
+        # Settings are options here.
+        names = re.compile(rf"(?:search\.)?\b({'|'.join(f.name for f in fields(default))})\b")
+        for path in ("what", "todo"):
+            text = getattr(error, path) or ""
+            for method, given in AS_OPTIONS.items():
+                text = text.replace(method, given)
+            setattr(error, path, names.sub(lambda m: option(m[1]), text))
         raise
 
 
@@ -218,5 +224,5 @@ def load_options(args: Namespace, **choices: Any) -> LoadOptions:
     """How the options of a command load its models; `choices` are further fields."""
     from clearhead.api.loading import LoadOptions
 
-    names = "device", "threads", "engine", "compute_type", "ablate", "ablate_by"
-    return LoadOptions(**{name: getattr(args, name) for name in names if name in args}, **choices)
+    given = {f.name: getattr(args, f.name) for f in fields(LoadOptions) if f.name in args}
+    return LoadOptions(**given | choices)

@@ -45,8 +45,8 @@ from clearhead.cli.failures import warnings_printed
 from clearhead.cli.options import (
     add_search,
     add_shared,
-    chosen_search,
     load_options,
+    search_options,
 )
 from clearhead.cli.streams import (
     STANDARD,
@@ -125,7 +125,7 @@ def run(args: Namespace) -> None:
             options = load_options(args, scores=args.scores or args.json_lines)
             translator = load_translator(args.folder, options)
         n_best = {} if args.n_best is None else {"n_best": args.n_best}
-        search = chosen_search(args, translator.search, **n_best)
+        search = search_options(args, translator.search, **n_best)
         form = _format(args.json_lines, args.scores, search.n_best, translator.target_tokenizer)
         translate = translating(translator, search, args, "return")
 

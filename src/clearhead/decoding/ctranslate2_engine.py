@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from clearhead.decoding.ctranslate2_library import (
     ExportedModel,
@@ -18,11 +18,13 @@ from clearhead.decoding.engine import (
     COMMON_SETTINGS,
     PADDED_TOKENS,
     Hypothesis,
+    Sentence,
+    check_prefixes,
     hypothesis_of,
     in_batches,
     length_penalty,
     longest_output,
-    prefixes_and_keys,
+    longest_source,
     ranked,
 )
 from clearhead.errors import ExportError, SearchError
@@ -40,14 +42,6 @@ SCORED_LOGITS = 2**24
 
 IMPOSSIBLE = -1e8
 """A lower log-probability is that of a forbidden token, used because nothing else was left."""
-
-
-class Sentence(NamedTuple):
-    """The ids of a source and of a prefix, and the maximum length of the output."""
-
-    source: Sequence[int]
-    prefix: Sequence[int]
-    longest: int
 
 
 class CTranslate2Engine:
@@ -92,9 +86,9 @@ class CTranslate2Engine:
         self._ids = {name: i for i, name in enumerate(self._targets)}
 
     @property
-    def longest_source(self) -> int | None:
+    def longest_source(self) -> int:
         """The maximum number of tokens of a source."""
-        return self.exported.longest_source
+        return longest_source(self.exported.positions)
 
     def check_vocabularies(self, tokenizers: Sequence[Tokenizer]) -> None:
         """Raise an `ExportError` unless the two tokenizers have as many tokens."""
@@ -109,66 +103,52 @@ class CTranslate2Engine:
             )
 
     def unsupported(
-        self, search: SearchConfig, prefix: int = 0, source: int = 0
+        self, sentences: Iterable[Sentence], search: SearchConfig
     ) -> SearchError | None:
         """The error of a search that this engine does not support; None if it does.
 
         Positions of the model limit an output, as with PyTorch. If only the export has too few
-        positions for an output, it is an error. `prefix` and `source` are numbers of tokens.
+        positions for an output, it is an error.
         """
-        todo = "use --engine torch, which supports it"
+        where = why = None
+        most = self.exported.longest_output
         if search.method == "sampling":
-            return SearchError(
-                "the CTranslate2 engine does not support sampling (method = 'sampling')",
-                why="its draws would depend on the batch, not only on the seed and the sentence",
-                todo=todo,
-            )
-        if name := beyond(search, (*COMMON_SETTINGS, "no_repeat_ngram")):
-            return SearchError(f"the CTranslate2 engine does not support {name}", todo=todo)
-        if search.no_repeat_ngram and search.min_length > len(self._targets) - len((PAD, BOS, EOS)):
-            return SearchError(
-                "the CTranslate2 engine does not support no_repeat_ngram with min_length = "
-                f"{search.min_length}, which is more than the vocabulary",
-                why="if no token may follow, it uses a forbidden one",
-                todo=todo,
-            )
-        positions, trained = self.exported.longest_output, self.exported.positions is not None
-        needed = longest_output(source, search, prefix)
-        if prefix <= positions and (trained or needed <= positions):
+            what = "sampling (method = 'sampling')"
+            why = "its draws would depend on the batch, not only on the seed and the sentence"
+        elif name := beyond(search, [*COMMON_SETTINGS, "no_repeat_ngram"]):
+            what = name
+        elif long := next((s for s in sentences if self._longest(s, search) > most), None):
+            what = f"an output of {self._longest(long, search)} tokens"
+            where = f"sentence {long.key + 1}"
+            why = f"its table of positions has {most}, so lower max_length, or shorten the prefix"
+        else:
             return None
-        fits_without_prefix = trained or longest_output(source, search) <= positions
-        todo = "shorten the prefix" if fits_without_prefix else "set max_length"
-        return SearchError(
-            f"an output may have {needed} tokens, {prefix} of them a prefix, but the "
-            f"{'model' if trained else 'export'} has {positions} positions",
-            todo=todo if trained else f"{todo}, or use --engine torch",
-        )
+        what = f"the CTranslate2 engine does not support {what}"
+        return SearchError(what, where=where, why=why, todo="use --engine torch, which supports it")
+
+    def _longest(self, sentence: Sentence, search: SearchConfig) -> int:
+        """The maximum number of tokens of the output."""
+        ids, prefix, _ = sentence
+        return longest_output(len(ids), search, len(prefix), self.exported.positions)
 
     def translate(
         self,
-        sources: Sequence[Sequence[int]],
+        sentences: Sequence[Sentence],
         search: SearchConfig,
         *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        keys: Sequence[int] | None = None,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, in the order of the sources; see `Engine`."""
-        if error := self.unsupported(search):
+        """The hypotheses of each sentence, in their order; see `Engine`."""
+        if error := self.unsupported(sentences, search):
             raise error
-        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys, len(self._targets))
-        sentences = [
-            self._sentence(source, prefix, search, key)
-            for source, prefix, key in zip(sources, prefixes, keys, strict=True)
-        ]
-        return in_batches(
-            list(map(len, sources)),
-            batch_size,
-            PADDED_TOKENS,
-            lambda batch: self._translate_batch([sentences[i] for i in batch], search),
-            progress,
-        )
+        check_prefixes(sentences, len(self._targets), self.exported.positions)
+
+        def translate_batch(batch: list[int]) -> list[list[Hypothesis]]:
+            return self._translate_batch([sentences[i] for i in batch], search)
+
+        lengths = [len(sentence.ids) for sentence in sentences]
+        return in_batches(lengths, batch_size, PADDED_TOKENS, translate_batch, progress)
 
     def token_scores(
         self, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
@@ -191,15 +171,6 @@ class CTranslate2Engine:
         padded_tokens = max(1, SCORED_LOGITS // len(self._targets))
         return in_batches(lengths, len(outputs), padded_tokens, score_batch)
 
-    def _sentence(
-        self, source: Sequence[int], prefix: Sequence[int], search: SearchConfig, key: int
-    ) -> Sentence:
-        if error := self.unsupported(search, len(prefix), len(source)):
-            error.where = f"sentence {key + 1}"
-            raise error
-        longest = longest_output(len(source), search, len(prefix), self.exported.longest_output)
-        return Sentence(source, prefix, longest)
-
     def _translate_batch(
         self, batch: Sequence[Sentence], search: SearchConfig
     ) -> list[list[Hypothesis]]:
@@ -217,25 +188,27 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, not ranked: at least `n_best`, if there are so many."""
         translator = self.translators.of(len(batch))
+        longest = [self._longest(sentence, search) for sentence in batch]
         found = [[_hypothesis((), False, 0.0, search)] for _ in batch]
 
-        def search_parts(indices: Sequence[int], key: Callable[[Sentence], Hashable]) -> None:
+        def search_parts(indices: Sequence[int], key: Callable[[int], Hashable]) -> None:
             """Search the sentences with the same key together."""
             parts: dict[Hashable, list[int]] = defaultdict(list)
             for i in indices:
-                parts[key(batch[i])].append(i)
+                parts[key(i)].append(i)
             for part in parts.values():
-                results = self._search(translator, [batch[i] for i in part], search)
+                most = max(longest[i] for i in part)
+                results = self._search(translator, [batch[i] for i in part], search, most)
                 for i, result in zip(part, results, strict=True):
                     found[i] = self._hypotheses(result, search)
 
         # A prefix changes the first step of all sentences of a call.
-        filled = [i for i, sentence in enumerate(batch) if sentence.longest > 0]
-        search_parts(filled, lambda s: bool(s.prefix))
+        filled = [i for i, most in enumerate(longest) if most > 0]
+        search_parts(filled, lambda i: bool(batch[i].prefix))
         # A call has one length limit: the highest of its sentences. A sentence that exceeds its own
         # limit, which is rare, is searched again with that.
-        overlong = [i for i in filled if max(map(_steps, found[i]), default=0) > batch[i].longest]
-        search_parts(overlong, lambda s: (s.longest, bool(s.prefix)))
+        overlong = [i for i in filled if max(map(_steps, found[i]), default=0) > longest[i]]
+        search_parts(overlong, lambda i: (longest[i], bool(batch[i].prefix)))
         return found
 
     def _search(
@@ -243,16 +216,16 @@ class CTranslate2Engine:
         translator: ctranslate2.Translator,
         sentences: Sequence[Sentence],
         search: SearchConfig,
+        longest: int,
     ) -> list[ctranslate2.TranslationResult]:
         """One call of CTranslate2, for sentences that all have a prefix or all have none."""
-        longest = max(sentence.longest for sentence in sentences)
         beam = search.beam_size
         # Without a length penalty CTranslate2 stops when the best hypothesis and `num_hypotheses`
         # in all are finished. With one it stops as soon as `beam_size` are finished, and short bad
         # ones can reach that number while the best is still live. So `_hypothesis` applies it.
         with explain_failures():
             return translator.translate_batch(
-                _named(self._sources, [s.source for s in sentences]),
+                _named(self._sources, [s.ids for s in sentences]),
                 target_prefix=_named(self._targets, [s.prefix for s in sentences])
                 if sentences[0].prefix
                 else None,
@@ -288,7 +261,7 @@ class CTranslate2Engine:
         self, batch: Sequence[Sentence], found: Sequence[Sequence[Hypothesis]], search: SearchConfig
     ) -> list[list[Hypothesis]]:
         """The hypotheses with the model's own scores, ranked."""
-        sources = [s.source for s, each in zip(batch, found, strict=True) for _ in each]
+        sources = [s.ids for s, each in zip(batch, found, strict=True) for _ in each]
         outputs = [h.tokens for each in found for h in each]
         scores = iter(self.token_scores(sources, outputs))
 
@@ -336,21 +309,18 @@ class AutoEngine:
         return self.torch.model
 
     @property
-    def longest_source(self) -> int | None:
-        """The most tokens of a source, with either engine."""
+    def longest_source(self) -> int:
+        """The maximum number of tokens of a source, with either engine."""
         return self.exported.longest_source
 
     def translate(
         self,
-        sources: Sequence[Sequence[int]],
+        sentences: Sequence[Sentence],
         search: SearchConfig,
         *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        **options: Any,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, in the order of the sources; see `Engine`."""
-        longest_prefix = max(map(len, prefixes or ()), default=0)
-        longest_source = max(map(len, sources), default=0)
-        lacks = self.exported.unsupported(search, longest_prefix, longest_source)
-        engine = self.torch if lacks else self.exported
-        return engine.translate(sources, search, prefixes=prefixes, **options)
+        """The hypotheses of each sentence, in their order; see `Engine`."""
+        engine = self.torch if self.exported.unsupported(sentences, search) else self.exported
+        return engine.translate(sentences, search, batch_size=batch_size, progress=progress)

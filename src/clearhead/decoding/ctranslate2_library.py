@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from clearhead.decoding.engine import LONGEST_SOURCE, ONE_THREAD
+from clearhead.decoding.engine import ONE_THREAD
 from clearhead.device import (
     after_fork,
     imported,
@@ -46,10 +46,13 @@ UNKNOWN = "<unk>"
 """The name of the token for unknown words."""
 
 TOKENS = {
-    **dict.fromkeys(("bos_token", "decoder_start_token"), SPECIALS[BOS]),
-    **{"eos_token": SPECIALS[EOS], "unk_token": UNKNOWN},
+    "bos_token": SPECIALS[BOS],
+    "decoder_start_token": SPECIALS[BOS],
+    "eos_token": SPECIALS[EOS],
+    "unk_token": UNKNOWN,
     # The encoder reads the tokens of the source and nothing else.
-    **dict.fromkeys(("add_source_bos", "add_source_eos"), False),
+    "add_source_bos": False,
+    "add_source_eos": False,
 }
 """The values about special tokens in `config.json` of an export."""
 
@@ -67,6 +70,9 @@ SMALLEST_PART = 8
 
 FAILURES = (RuntimeError, MemoryError)
 """Raised by CTranslate2 if the device fails, e.g. for lack of a GPU library or of memory."""
+
+OF_DEVICES = ("CUDA", "cuBLAS", "cuDNN", "libcu", "out of memory")
+"""Words of the errors that are about a device, not about the export."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +94,6 @@ class ExportedModel:
         """The export of a model with these settings."""
         positions = config.positions.max_length if isinstance(config.positions, Learned) else None
         return cls(path, config.d_model, positions)
-
-    @property
-    def longest_source(self) -> int:
-        """The maximum number of tokens of a source."""
-        return self.positions or LONGEST_SOURCE
 
     @property
     def longest_output(self) -> int:
@@ -242,6 +243,9 @@ def open_translator(
 ) -> ctranslate2.Translator:
     """CTranslate2's translator of an export; each worker translates a part of a batch."""
     ctranslate2 = installed()
+    if device == "cuda" and not ctranslate2.get_cuda_device_count():
+        what = "the device is 'cuda', but CTranslate2 finds no GPU that it can use"
+        raise ConfigError(what, todo="use the device 'cpu'")
     try:
         return ctranslate2.Translator(
             str(exported.path),
@@ -250,38 +254,23 @@ def open_translator(
             inter_threads=workers,
             intra_threads=threads,
         )
-    except (ValueError, *FAILURES) as error:
-        raise _loading_error(error, exported, device, compute_type) from None
-
-
-def _loading_error(
-    error: Exception, exported: ExportedModel, device: str, compute_type: str
-) -> ClearheadError:
-    # The path of the export may contain any word.
-    message = str(error).replace(str(exported.path), "")
-    out_of_memory = isinstance(error, MemoryError) or "out of memory" in message
-    about_a_gpu = any(word in message for word in ("CUDA", "cuBLAS", "cuDNN", "libcu"))
-    if about_a_gpu and not out_of_memory and not installed().get_cuda_device_count():
-        return ConfigError(
-            f"the device is {device!r}, but CTranslate2 finds no GPU that it can use",
+    except ValueError as error:
+        raise ConfigError(
+            f"CTranslate2 cannot compute {compute_type!r} on the device {device!r} of this machine",
             why=str(error),
-            todo="use the device 'cpu'",
-        )
-    if about_a_gpu or out_of_memory:
-        return _device_error(error, "use --device cpu, or free some of the device's memory")
-    if isinstance(error, ValueError):
-        return ConfigError(
-            f"CTranslate2 does not support the compute type {compute_type!r} on the device "
-            f"{device!r} of this machine",
+            todo="use the compute type 'float32', or the device 'cpu'",
+        ) from None
+    except FAILURES as error:
+        # The path of the export may contain any word.
+        message = str(error).replace(str(exported.path), "")
+        if isinstance(error, MemoryError) or any(word in message for word in OF_DEVICES):
+            raise _device_error(error, "use --device cpu, or free some memory") from None
+        raise ExportError(
+            "CTranslate2 cannot read the export",
+            where=exported.path,
             why=str(error),
-            todo="use the compute type 'float32'",
-        )
-    return ExportError(
-        "CTranslate2 cannot read the export",
-        where=exported.path,
-        why=str(error),
-        todo="export the model again: clearhead export",
-    )
+            todo="export the model again: clearhead export",
+        ) from None
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from clearhead.errors import ClearheadError, Remark, SearchError
 from clearhead.settings import SearchConfig
@@ -27,9 +27,9 @@ Result = TypeVar("Result")
 
 
 COMMON_SETTINGS = (
-    *("method", "beam_size", "n_best", "length_penalty", "min_length", "max_length"),
-    *("max_length_ratio", "max_length_offset", "temperature", "top_k", "top_p", "seed"),
-)
+    "method beam_size n_best length_penalty min_length max_length max_length_ratio "
+    "max_length_offset temperature top_k top_p seed"
+).split()
 """Settings that every beam search supports; the last four have no effect on it. A search that does
 not support another setting rejects it, or leaves it to a search that does (see `beyond`)."""
 
@@ -64,33 +64,50 @@ class Hypothesis:
         return self.text
 
 
+class Sentence(NamedTuple):
+    """A source to translate.
+
+    Attributes:
+        ids: without start and end symbols; not empty, and no more than the engine reads.
+        prefix: the ids that the output must begin with.
+        key: the number, at least 0, that random draws depend on. Errors count sentences by it,
+            from 1.
+    """
+
+    ids: Sequence[int]
+    prefix: Sequence[int] = ()
+    key: int = 0
+
+
+def numbered(
+    sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]] | None = None
+) -> list[Sentence]:
+    """Sentences whose keys are their indices."""
+    begun = [()] * len(sources) if prefixes is None else prefixes
+    return list(map(Sentence, sources, begun, range(len(sources))))
+
+
 class Engine(Protocol):
     """Translates token ids."""
 
     @property
-    def longest_source(self) -> int | None:
-        """The most tokens of a source; None: no limit."""
+    def longest_source(self) -> int:
+        """The maximum number of tokens of a source."""
         ...
 
     def translate(
         self,
-        sources: Sequence[Sequence[int]],
+        sentences: Sequence[Sentence],
         search: SearchConfig,
         *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        keys: Sequence[int] | None = None,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, in the order of the sources.
+        """The hypotheses of each sentence, in their order.
 
         Args:
-            sources: ids without start and end symbols; none is empty, or longer than
-                `longest_source`.
+            sentences: the sources.
             search: the settings of the search.
-            prefixes: for each source the ids that its output must begin with.
-            keys: for each source the number, at least 0, that its random draws depend on; by
-                default its index. Errors number the sentences by key, from 1.
             batch_size: maximum number of sentences of a batch.
             progress: called after each batch with the number of sentences that are done.
 
@@ -184,25 +201,14 @@ def in_batches(
     return [results[i] for i in range(len(lengths))]
 
 
-def prefixes_and_keys(
-    count: int,
-    prefixes: Sequence[Sequence[int]] | None,
-    keys: Sequence[int] | None,
-    vocabulary: int,
-    positions: int | None = None,
-) -> tuple[Sequence[Sequence[int]], Sequence[int]]:
-    """The prefixes and keys of `count` sources, checked, or their defaults; see `Engine`.
+def check_prefixes(
+    sentences: Iterable[Sentence], vocabulary: int, positions: int | None = None
+) -> None:
+    """Raise a `SearchError` for a prefix that cannot be an output.
 
     The model has so many target tokens and `positions` for an output.
     """
-    prefixes = [()] * count if prefixes is None else prefixes
-    keys = range(count) if keys is None else keys
-    if not len(prefixes) == len(keys) == count:
-        what = f"{len(prefixes)} prefixes and {len(keys)} keys were given for {count} sources"
-        raise SearchError(what)
-    for prefix, key in zip(prefixes, keys, strict=True):
-        if key < 0:
-            raise SearchError("a key is negative", todo="number the sources from 0")
+    for _, prefix, key in sentences:
         if any(token in (PAD, BOS, EOS) or not 0 <= token < vocabulary for token in prefix):
             raise SearchError(
                 f"the prefix of sentence {key + 1} contains padding, a start or an end symbol, or "
@@ -215,7 +221,11 @@ def prefixes_and_keys(
                 f"{positions} positions",
                 todo="shorten the prefix",
             )
-    return prefixes, keys
+
+
+def longest_source(positions: int | None) -> int:
+    """The maximum number of tokens of a source of a model with so many positions."""
+    return min(LONGEST_SOURCE, positions or LONGEST_SOURCE)
 
 
 def ranked(hypotheses: Sequence[Hypothesis], n_best: int) -> list[Hypothesis]:

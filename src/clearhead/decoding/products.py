@@ -94,15 +94,14 @@ def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
     packed = torch.ops.onednn.qlinear_prepack(quantised, None)
     column_scales, zero_points = scales[:, 0].float(), torch.zeros(len(weight), dtype=torch.int32)
     addend = None if bias is None else bias.detach().clone()
+    multiply = torch.ops.onednn.qlinear_pointwise
+    result = 1.0, 0, torch.float32, "none", [], ""  # scale, zero point, type, and no more to do
 
     def product(x: Tensor) -> Tensor:
         row_scales = _scales(x, largest)
         # oneDNN takes unsigned inputs, with 0 in the middle. Half a unit makes truncation round.
         integers = (x / row_scales).add_(largest + 0.5).to(torch.uint8)
-        y = torch.ops.onednn.qlinear_pointwise(
-            *(integers, 1.0, largest, packed, column_scales, zero_points, None),
-            *(1.0, 0, torch.float32, "none", [], ""),
-        )
+        y = multiply(integers, 1.0, largest, packed, column_scales, zero_points, None, *result)
         y = y.to(x.dtype).mul_(row_scales)
         return y if addend is None else y.add_(addend)
 

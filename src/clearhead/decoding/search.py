@@ -13,6 +13,7 @@ from clearhead.decoding.beam import Trace, beam_search
 from clearhead.decoding.engine import (
     COMMON_SETTINGS,
     Hypothesis,
+    Sentence,
     hypothesis_of,
     longest_output,
 )
@@ -26,15 +27,13 @@ from clearhead.tokenizer import BOS, EOS
 
 def search(
     stepper: Stepper,
-    sources: Sequence[Sequence[int]],
+    sentences: Sequence[Sentence],
     config: SearchConfig,
-    prefixes: Sequence[Sequence[int]],
-    keys: Sequence[int],
     positions: int | None = None,
     scored: bool = True,
     trace: Trace | None = None,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each source, in the order of the sources.
+    """The hypotheses of each sentence, in their order.
 
     Beam search gives the `n_best` best, best first. Sampling gives `n_best` draws in the order
     drawn. A tiny vocabulary may give fewer. The result for a sentence does not depend on the
@@ -43,25 +42,26 @@ def search(
 
     Args:
         stepper: the model.
-        sources: as for `Engine.translate`, like `prefixes` and `keys`, which were checked.
+        sentences: whose prefixes were checked.
         config: the settings of the search.
         positions: the stepper's positions for an output; None: no limit.
         scored: whether scores are needed. Only greedy search is faster without.
-        trace: records the tree of a beam search, if there is one source only.
+        trace: records the tree of a beam search, if there is one sentence only.
 
     Raises:
         SearchError: the logits contain NaN or plus infinity.
     """
     longest = [
-        longest_output(len(source), config, len(prefix), positions)
-        for source, prefix in zip(sources, prefixes, strict=True)
+        longest_output(len(sentence.ids), config, len(sentence.prefix), positions)
+        for sentence in sentences
     ]
-    if not sources:
+    if not sentences:
         return []
+    prefixes = [sentence.prefix for sentence in sentences]
     with torch.inference_mode():
-        stepper.start(sources)
+        stepper.start([sentence.ids for sentence in sentences])
         if config.method == "sampling":
-            return sample(stepper, longest, prefixes, config, keys)
+            return sample(stepper, longest, prefixes, config, [each.key for each in sentences])
         plain = not beyond(config, COMMON_SETTINGS) and not any(prefixes) and trace is None
         if config.beam_size == 1 and plain:
             return greedy_search(stepper, longest, config, scored)

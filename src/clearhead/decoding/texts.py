@@ -11,7 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from clearhead.data.judging.text_style import longest_text
-from clearhead.decoding.engine import LONGEST_SOURCE, Engine, Hypothesis, check_batch_size
+from clearhead.decoding.engine import (
+    LONGEST_SOURCE,
+    Engine,
+    Hypothesis,
+    Sentence,
+    check_batch_size,
+)
 from clearhead.errors import ClearheadError, ConfigError, Remark, SearchError, warn_of_texts
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import idle_for, method_for
@@ -20,7 +26,6 @@ from clearhead.tokenizer.normal_form import is_blank
 
 EMPTY = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, finished=True)
 """The translation of an empty text."""
-
 
 REPEATS = 4
 """A text repeats itself if the same tokens come so many times in a row."""
@@ -50,12 +55,9 @@ def chosen_search(
         why = "settings that are not given are those of the model" if about_two else None
         raise SearchError(wrong.what, where=where, why=why, todo=wrong.todo) from None
     if idle := idle_for(chosen.method, choices):
+        what = f"{idle} has no effect with method={chosen.method!r}"
         other = "beam" if chosen.method == "sampling" else "sampling"
-        raise SearchError(
-            f"{idle} has no effect with method = {chosen.method!r}",
-            where=where,
-            todo=f"use method={other!r}, or leave {idle} out",
-        )
+        raise SearchError(what, where=where, todo=f"leave it out, or use method={other!r}")
     return chosen
 
 
@@ -73,9 +75,9 @@ def translate_texts(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each text, best first; see `Translator.translate`.
 
-    A text of more than `LONGEST_SOURCE` tokens, or of more than the engine can read, is cut. Errors
-    and random draws count from `offset`, so that the result does not depend on how texts are
-    divided into blocks. `remarks` are on the texts themselves.
+    A text of more tokens than the engine reads is cut. Errors and random draws count from `offset`,
+    so that the result does not depend on how texts are divided into blocks. `remarks` are on the
+    texts themselves.
 
     Raises:
         SearchError: the batch size is not a positive number, or a prefix does not fit.
@@ -85,34 +87,32 @@ def translate_texts(
     filled = [i for i, text in enumerate(texts) if not is_blank(text)]
     sources = source_tokenizer.encode_batch([texts[i] for i in filled])
     noted = [[*each] for each in remarks] if remarks else [[] for _ in texts]
-    longest = longest_source(engine)
     for i, source in zip(filled, sources, strict=True):
-        if len(source) > longest:
+        if len(source) > (longest := engine.longest_source):
             noted[i].append(Remark("cut", f"has {len(source):,} tokens and was cut to {longest:,}"))
             source[:] = cut(source, longest, source_tokenizer.boundaries)
     keys = [offset + i for i in filled]
-    ids = None
+    begun: Sequence[Sequence[int]] = [()] * len(filled)
     if prefixes is not None:
         # A space at the end would become a piece, with which the next word should begin.
         stripped = [prefixes[i].strip() for i in filled]
-        ids = _encode_prefixes(stripped, keys, target_tokenizer, [noted[i] for i in filled])
-    outputs = engine.translate(
-        sources, search, prefixes=ids, keys=keys, batch_size=batch_size, progress=progress
-    )
+        begun = _encode_prefixes(stripped, keys, target_tokenizer, [noted[i] for i in filled])
+    sentences = list(map(Sentence, sources, begun, keys))
+    outputs = engine.translate(sentences, search, batch_size=batch_size, progress=progress)
     results = [[_noted(EMPTY, each)] for each in noted]
 
-    def complete(hypothesis: Hypothesis, i: int, source: Sequence[int], begun: int) -> Hypothesis:
+    def complete(hypothesis: Hypothesis, i: int, sentence: Sentence) -> Hypothesis:
         text, found = target_tokenizer.decode(hypothesis.tokens), list(noted[i])
         if not hypothesis.finished:
             found.append(Remark("unfinished", "has a translation that ends at the length limit"))
-        repeated = repetition(hypothesis.tokens[begun:], target_tokenizer.decode)
-        if repeated and not repetition(source, source_tokenizer.decode):
+        own = hypothesis.tokens[len(sentence.prefix) :]
+        repeated = repetition(own, target_tokenizer.decode)
+        if repeated and not repetition(sentence.ids, source_tokenizer.decode):
             found.append(Remark("repetition", f"has a translation that repeats {repeated!r}"))
         return _noted(dataclasses.replace(hypothesis, text=text), found)
 
-    given = [0] * len(filled) if ids is None else list(map(len, ids))
-    for i, hypotheses, source, begun in zip(filled, outputs, sources, given, strict=True):
-        results[i] = [complete(hypothesis, i, source, begun) for hypothesis in hypotheses]
+    for i, hypotheses, sentence in zip(filled, outputs, sentences, strict=True):
+        results[i] = [complete(hypothesis, i, sentence) for hypothesis in hypotheses]
     return results
 
 
@@ -146,11 +146,6 @@ def with_errors(
         return [*in_halves(first, middle), *in_halves(middle, last)]
 
     return in_halves(0, len(remarks))
-
-
-def longest_source(engine: Engine) -> int:
-    """The maximum number of tokens of a source."""
-    return min(LONGEST_SOURCE, engine.longest_source or LONGEST_SOURCE)
 
 
 def repetition(tokens: Sequence[int], decode: Callable[[Sequence[int]], str]) -> str:

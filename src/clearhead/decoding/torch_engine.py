@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -18,14 +19,18 @@ from clearhead.decoding.engine import (
     ONE_THREAD,
     PADDED_TOKENS,
     Hypothesis,
+    Sentence,
+    check_prefixes,
     in_batches,
-    prefixes_and_keys,
+    longest_source,
 )
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.products import MakeProduct, plain_product
 from clearhead.decoding.search import search as search_batch
 from clearhead.device import explain_full_memory, set_up_thread, threads
 from clearhead.folder.model_folder import ModelFolder
+from clearhead.model.attention import Attend, attention
+from clearhead.model.build import build_classifier, build_model
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, evaluating
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import PAD, Tokenizer, read_tokenizers
@@ -64,25 +69,23 @@ class TorchEngine:
         self._decoder = FastDecoder(model, products)
 
     @property
-    def longest_source(self) -> int | None:
-        """The maximum number of tokens of a source; None: no limit."""
-        return self.model.source_input.max_length
+    def longest_source(self) -> int:
+        """The maximum number of tokens of a source."""
+        return longest_source(self.model.source_input.max_length)
 
     def translate(
         self,
-        sources: Sequence[Sequence[int]],
+        sentences: Sequence[Sentence],
         search: SearchConfig,
         *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        keys: Sequence[int] | None = None,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, in the order of the sources; see `Engine`."""
+        """The hypotheses of each sentence, in their order; see `Engine`."""
         set_up_thread()
         # One position for each step; the first is that of the start symbol.
-        vocabulary, positions = self.model.output.out_features, self.model.target_input.max_length
-        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys, vocabulary, positions)
+        positions = self.model.target_input.max_length
+        check_prefixes(sentences, self.model.output.out_features, positions)
         rows = search.n_best if search.method == "sampling" else search.beam_size
         width = self.model.output.in_features
 
@@ -90,21 +93,13 @@ class TorchEngine:
             what = f"a batch of {len(batch)} sentences"
             is_small = width <= ONE_THREAD and len(batch) * rows <= FEW_ROWS
             with explain_full_memory(self._smaller, what), threads(1 if is_small else 0):
-                return search_batch(
-                    ModelStepper(self._decoder),
-                    [sources[i] for i in batch],
-                    search,
-                    prefixes=[prefixes[i] for i in batch],
-                    keys=[keys[i] for i in batch],
-                    positions=positions,
-                    scored=self.scores,
-                )
+                stepper, part = ModelStepper(self._decoder), [sentences[i] for i in batch]
+                return search_batch(stepper, part, search, positions, self.scores)
 
         padded_tokens = max(1, PADDED_TOKENS // rows)
+        lengths = [len(sentence.ids) for sentence in sentences]
         with evaluating(self.model):
-            return in_batches(
-                list(map(len, sources)), batch_size, padded_tokens, translate_batch, progress
-            )
+            return in_batches(lengths, batch_size, padded_tokens, translate_batch, progress)
 
     def trace(
         self, source: Sequence[int], search: SearchConfig
@@ -115,11 +110,9 @@ class TorchEngine:
         with evaluating(self.model):
             (found,) = search_batch(
                 ModelStepper(self._decoder),
-                [source],
+                [Sentence(source)],
                 replace(search, method="beam"),
-                prefixes=[()],
-                keys=[0],
-                positions=self.model.target_input.max_length,
+                self.model.target_input.max_length,
                 trace=trace,
             )
         return found, trace.nodes
@@ -198,11 +191,18 @@ def trained_translator(
     found: ModelFolder, device: torch.device, tokenizers: Sequence[Tokenizer] = ()
 ) -> EncoderDecoder:
     """The encoder-decoder of a model folder, with its weights, on a device."""
-    from clearhead.model.build import build_model
-
     source, target = tokenizers or read_tokenizers(found)
     sizes = len(source), len(target)
     return with_weights(lambda: build_model(found.config.model, *sizes), found, device)
+
+
+def trained_classifier(
+    found: ModelFolder, device: torch.device, inputs: int, labels: int, attend: Attend = attention
+) -> EncoderClassifier:
+    """The classifier of a model folder, with its weights, on a device; see `build_classifier`."""
+    return with_weights(
+        partial(build_classifier, found.config, inputs, labels, attend), found, device
+    )
 
 
 def with_weights(

@@ -23,7 +23,7 @@ from clearhead.decoding.ctranslate2_library import (
     UNKNOWN,
     ExportedModel,
 )
-from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.engine import Hypothesis, numbered
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.formats.equality import GREEDY, UNEQUAL_EXPORT, Comparison, random_sources
@@ -68,8 +68,8 @@ def compare(model: TorchEngine, exported: CTranslate2Engine, source_vocabulary: 
     """Compare greedy outputs, and the log-probabilities of the model's; returns a sentence."""
     comparison = Comparison(UNEQUAL_EXPORT, TOLERANCE)
     sources = random_sources(source_vocabulary, model.longest_source)
-    ours = [best for (best,) in model.translate(sources, GREEDY)]
-    theirs = [best for (best,) in exported.translate(sources, GREEDY)]
+    ours = [best for (best,) in model.translate(numbered(sources), GREEDY)]
+    theirs = [best for (best,) in exported.translate(numbered(sources), GREEDY)]
     scores = exported.token_scores(sources, [output.tokens for output in ours])
     for own, other, found in zip(ours, theirs, scores, strict=True):
         expected = own.token_scores

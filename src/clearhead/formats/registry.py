@@ -17,7 +17,7 @@ from clearhead.errors import ExportError
 from clearhead.folder.exports import write_export
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import RunConfig
-from clearhead.settings.declare import Runs
+from clearhead.settings.declare import Runs, value_at
 
 
 class Exporter(Protocol):
@@ -37,7 +37,7 @@ class Exporter(Protocol):
         Args:
             found: the model, which `check` accepts.
             folder: of the new export.
-            options: those of the format, by name.
+            options: of `export_model`; only ONNX has one.
 
         Returns:
             Sentences about the comparison.
@@ -57,10 +57,7 @@ def check_settings(config: RunConfig, program: str, has: Mapping[str, Sequence[A
         ExportError: a setting has another value.
     """
     for path, values in has.items():
-        value: Any = config
-        for name in path.split("."):
-            value = getattr(value, name)
-        if value not in values:
+        if (value := value_at(config, path)) not in values:
             possible = " or ".join(map(_in_words, values))
             raise ExportError(
                 f"{path} = {_in_words(value)} cannot be exported to {program}",
@@ -80,20 +77,16 @@ class ExportFormat(NamedTuple):
         runs: the kinds of models that it has.
         module: the `Exporter`, by its name in this package.
         packages: what `pip install` needs, by the names of the modules.
-        options: names of the options of `export_model` that `build` takes, too.
     """
 
     runs: Runs
     module: str
     packages: tuple[str, ...]
-    options: tuple[str, ...] = ()
 
 
 FORMATS = {
     "ctranslate2": ExportFormat(Runs.TRANSLATION, "ctranslate2", ("ctranslate2",)),
-    "onnx": ExportFormat(
-        Runs.LABELLED, "onnx.export", ("onnx", "onnxruntime", "onnxscript"), options=("int8",)
-    ),
+    "onnx": ExportFormat(Runs.LABELLED, "onnx.export", ("onnx", "onnxruntime", "onnxscript")),
     "huggingface": ExportFormat(Runs.TEXT, "huggingface.export", ("transformers", "tokenizers")),
 }
 """The formats by name. The first one that a kind of model has is its default."""
@@ -116,7 +109,7 @@ def export(found: ModelFolder, format: str, output: Path, **options: Any) -> lis
 
 def _exporter(format: str) -> Exporter:
     """The module of a format, whose packages are installed."""
-    _, module, packages, _ = FORMATS[format]
+    _, module, packages = FORMATS[format]
     try:
         for package in packages:
             imported(package)

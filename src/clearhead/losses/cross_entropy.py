@@ -141,10 +141,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias = ctx.saved_tensors
         scale = outputs[0]
-        return (
-            *(hidden * scale.to(hidden.dtype), weight * scale),
-            *(None if bias is None else bias * scale, None, None, None, None),
-        )
+        by_bias = None if bias is None else bias * scale
+        return hidden * scale.to(hidden.dtype), weight * scale, by_bias, None, None, None, None
 
 
 class _Products:

@@ -37,7 +37,7 @@ from clearhead.model.pooling import (
 )
 from clearhead.model.positions import LearnedPositions, Positions, SinusoidalPositions
 from clearhead.model.transformer import Decoder, Encoder, EncoderClassifier, EncoderDecoder
-from clearhead.settings import ClassifierConfig, Learned, ModelConfig, Sinusoidal
+from clearhead.settings import Learned, ModelConfig, RunConfig, Sinusoidal
 from clearhead.tokenizer.protocol import PAD
 
 ACTIVATIONS = {
@@ -88,35 +88,28 @@ def build_model(
 
 
 def build_classifier(
-    config: ModelConfig,
-    classifier: ClassifierConfig,
-    inputs: int,
-    labels: int,
-    features: bool = False,
-    attend: Attend = attention,
+    run: RunConfig, inputs: int, labels: int, attend: Attend = attention
 ) -> EncoderClassifier:
-    """A newly initialised classifier, whose encoder `config` describes.
+    """A newly initialised classifier.
 
     Args:
-        config: all settings of the encoder; those of a decoder are ignored.
-        classifier: all settings of the head.
+        run: its settings of the model, of the head and of the kind of input.
         inputs: number of tokens of the vocabulary, or of features of a frame.
         labels: number of labels; 0 for an encoder that other models start from.
-        features: whether the input is features.
         attend: the attention function of every layer.
     """
-    parts = _Parts(config, attend)
-    poolings = [parts.pooling(name) for name in classifier.pooling]
-    width = len(poolings) * config.d_model
+    parts, head = _Parts(run.model, attend), run.classifier
+    poolings = [parts.pooling(name) for name in head.pooling]
+    width = len(poolings) * run.model.d_model
     model = EncoderClassifier(
-        input=parts.encoder_input(parts.input(inputs, features)),
+        input=parts.encoder_input(parts.input(inputs, run.input == "features")),
         encoder=parts.encoder(),
         pooling=Pooling(poolings),
-        hidden=_hidden_layer(classifier.hidden, width),
-        dropout=Dropout(classifier.dropout),
+        hidden=_hidden_layer(head.hidden, width),
+        dropout=Dropout(head.dropout),
         output=_output_layer(width, labels),
     )
-    _initialise(model, config.initialisation)
+    _initialise(model, run.model.initialisation)
     return model
 
 

@@ -34,31 +34,27 @@ class StdPlusEpsilonNorm(nn.Module):
         return self.weight * centred / (x.std(dim=-1, keepdim=True) + self.epsilon) + self.bias
 
 
-class PostNorm(nn.Module):
-    """LayerNorm(x + Sublayer(x)), as in the paper (section 3.1)."""
+class Residual(nn.Module):
+    """A sub-layer's input and output, added and normalised."""
 
     def __init__(self, norm: nn.Module, dropout: Dropout) -> None:
         super().__init__()
         self.norm = norm
         self.dropout = dropout
+
+
+class PostNorm(Residual):
+    """LayerNorm(x + Sublayer(x)), as in the paper (section 3.1)."""
 
     def forward(self, x: Vectors, sublayer: Callable[[Tensor], Tensor]) -> Vectors:
         return self.norm(x + self.dropout(sublayer(x)))
 
 
-class PreNorm(nn.Module):
+class PreNorm(Residual):
     """x + Sublayer(LayerNorm(x)) (Xiong et al. 2020); the stack ends with one more norm."""
-
-    def __init__(self, norm: nn.Module, dropout: Dropout) -> None:
-        super().__init__()
-        self.norm = norm
-        self.dropout = dropout
 
     def forward(self, x: Vectors, sublayer: Callable[[Tensor], Tensor]) -> Vectors:
         return x + self.dropout(sublayer(self.norm(x)))
-
-
-Residual = PostNorm | PreNorm
 
 
 class FeedForward(nn.Module):

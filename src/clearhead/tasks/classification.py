@@ -73,13 +73,7 @@ class ClassificationTask:
     def build_model(self) -> EncoderClassifier:
         """A new model of the run's configuration, initialised from its seed."""
         torch.manual_seed(self.config.seed)
-        return build_classifier(
-            self.config.model,
-            self.config.classifier,
-            self.data.inputs.width,
-            len(self.data.labels),
-            self.config.input == "features",
-        )
+        return build_classifier(self.config, self.data.inputs.width, len(self.data.labels))
 
     def batch_count(self, epoch: int) -> int:
         """Batches in an epoch."""

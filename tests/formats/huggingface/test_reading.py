@@ -412,14 +412,6 @@ def test_an_index_of_files_beside_it_is_read(tmp_path: Path) -> None:
     import_model(tmp_path / "hf", tmp_path / "ours")
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "vocab.txt", "extra.json", "other"])
-def test_a_pipe_in_the_folder_is_not_opened(foreign: Path, tmp_path: Path, name: str) -> None:
-    hf = shutil.copytree(foreign, tmp_path / "hf")
-    (hf / name).unlink(missing_ok=True)
-    os.mkfifo(hf / name)
-    assert refused(hf, tmp_path).where == str(hf)
-
-
 def test_files_that_are_links_are_read(foreign: Path, tmp_path: Path) -> None:
     """As in the cache of Hugging Face."""
     (tmp_path / "hf").mkdir()

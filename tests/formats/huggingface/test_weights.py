@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from clearhead.decoding.engine import longest_output
+from clearhead.decoding.engine import longest_output, numbered
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ModelFolderError
 from clearhead.folder.tensors import load_parameters
@@ -105,7 +105,7 @@ def test_logits_and_greedy_outputs_are_those_of_transformers(choices: dict[str, 
 
     search = SearchConfig(beam_size=1, max_length=20)
     rows = [row[:n].tolist() for row, n in zip(padded, lengths.tolist(), strict=True)]
-    outputs = TorchEngine(ours).translate(rows, search)
+    outputs = TorchEngine(ours).translate(numbered(rows), search)
     generated = theirs.generate(
         input_ids=sources.masked_fill(~mask, config.pad_token_id),
         attention_mask=mask.long(),

@@ -75,8 +75,7 @@ def text_folder(
         classifier=ClassifierConfig(**head),
     )
     write_folder(path, config, {"tokenizer": tokenizer, "labels": Labels(LABELS)})
-    size = len(tokenizer)
-    write_weights(path, build_classifier(config.model, config.classifier, size, len(LABELS)))
+    write_weights(path, build_classifier(config, len(tokenizer), len(LABELS)))
     set_temperature(path, 1.7)
     return path
 
@@ -145,6 +144,10 @@ def test_an_exported_text_classifier_gives_the_same(tmp_path: Path, kind: str) -
     assert len(err.splitlines()) == 1, err
     assert "differ by" in read_export(folder / "onnx", "onnx", open_folder(folder))["comparison"][0]
     assert_equal_to_the_model(folder, TEXTS)
+    model = (folder / "onnx" / "model.onnx").read_bytes()
+    again = api.export_model(folder, output=tmp_path / "again") / "model.onnx"
+    assert again.read_bytes() == model
+    assert b".py" not in model  # as in the stack traces that PyTorch would keep
 
 
 @pytest.mark.slow
@@ -159,7 +162,7 @@ def test_an_exported_classifier_of_features_gives_the_same(tmp_path: Path) -> No
     )
     scale = replace(normaliser(), mean=np.arange(3.0), deviation=np.array([1.0, 2.0, 0.5]))
     write_folder(folder, config, {"normaliser": scale, "labels": Labels(LABELS)})
-    write_weights(folder, build_classifier(config.model, config.classifier, 3, 3, features=True))
+    write_weights(folder, build_classifier(config, 3, 3))
     code, _, err = export(folder, "--int8")
     assert code == 0, err
     draw = np.random.default_rng(1)

@@ -1,17 +1,16 @@
 """Classifiers as encoders of the BERT family, in both directions.
 
 BERT (Devlin et al. 2019), DistilBERT (Sanh et al. 2019), RoBERTa (Liu et al. 2019) and XLM-R
-(Conneau et al. 2020) are post-norm encoders with learned positions and a norm of the embeddings. A
-classifier of this shape is exported as BERT or DistilBERT: with the first vector, and a hidden
-layer with tanh (BERT) or ReLU (DistilBERT). Logits of the export are divided by the temperature,
-so that it gives the probabilities of `clearhead classify`.
+(Conneau et al. 2020) are post-norm encoders with learned positions and a norm of the embeddings.
+Imported classifiers, and those that started from such an encoder, are exported as BERT or
+DistilBERT: with the first vector, and a hidden layer with tanh (BERT) or ReLU (DistilBERT). Logits
+of the export are divided by the temperature, so that it gives the probabilities of `classify`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,16 @@ import numpy as np
 import torch
 import transformers
 from tokenizers import Tokenizer as LibraryTokenizer
-from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 
 from clearhead.data.inputs import TextInputs, read_inputs
 from clearhead.data.labels import LABELS, Labels
-from clearhead.decoding.torch_engine import with_weights
+from clearhead.decoding.torch_engine import trained_classifier
 from clearhead.errors import ModelFolderError
 from clearhead.folder.model_folder import ModelFolder, read_temperature
 from clearhead.folder.tensors import load_parameters, parameters_of
 from clearhead.formats.equality import SENTENCES, Comparison
 from clearhead.formats.huggingface.library import our_settings, their_settings
-from clearhead.formats.huggingface.pieces import fast_tokenizer
 from clearhead.formats.huggingface.sources import has_head
 from clearhead.formats.huggingface.weights import (
     BERT,
@@ -40,7 +37,6 @@ from clearhead.formats.huggingface.weights import (
     encoder_weights,
 )
 from clearhead.model.build import build_classifier
-from clearhead.model.positions import sinusoids
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import (
     ClassifierConfig,
@@ -49,10 +45,9 @@ from clearhead.settings import (
     Learned,
     ModelConfig,
     RunConfig,
-    Sinusoidal,
     TokenizerConfig,
 )
-from clearhead.tokenizer import BOS, PAD, JsonTokenizer, Tokenizer
+from clearhead.tokenizer import PAD, JsonTokenizer
 from clearhead.tokenizer.pretrained import Numbering
 
 AUTO = "AutoModelForSequenceClassification"
@@ -63,36 +58,26 @@ EXPORTED = {"tanh": BERT, "relu": DISTILBERT}
 EPSILON = 1e-12
 """The ε of the layer norm of DistilBERT."""
 
-POSITIONS = "input.positions.table"
-WORDS = "input.embedding.weight"
-
 Parts = tuple[TextInputs, Labels]
-
-START = "<s>"
-PADDING = "<padding>"
 
 
 def settings_it_has(config: RunConfig) -> dict[str, list[Any]]:
     """The settings that BERT has, or DistilBERT; see `check_settings`."""
     epsilon = {"model.norm_epsilon": [EPSILON]} if config.classifier.hidden == "relu" else {}
     return {
+        "tokenizer.kind": ["pretrained"],
+        "model.embedding_norm": [True],  # the encoder of a Marian translator has none
         "classifier.pooling": [("first",)],
         "classifier.hidden": [*EXPORTED],
-        "model.norm": ["post"],
-        "model.embedding_norm": [True],
-        "model.attention_bias": [True],
-        "model.feed_forward_bias": [True],
         **epsilon,
     }
 
 
 def read(found: ModelFolder) -> tuple[EncoderClassifier, Parts]:
     """The model of a folder, calibrated, and its inputs and labels."""
-    config, inputs = found.config, read_inputs(found)
+    inputs, labels = read_inputs(found), Labels.of(found)
     assert isinstance(inputs, TextInputs)
-    labels = Labels.of(found)
-    shape = (config.model, config.classifier, inputs.width, len(labels))
-    model = with_weights(partial(build_classifier, *shape), found, torch.device("cpu"))
+    model = trained_classifier(found, torch.device("cpu"), inputs.width, len(labels))
     temperature = read_temperature(found)
     with torch.no_grad():
         for parameter in model.output.parameters():
@@ -171,7 +156,7 @@ def _huggingface_config(config: RunConfig, numbering: Numbering, labels: Labels)
         **{family.head_dropout: config.classifier.dropout},
         vocab_size=numbering.size,
         pad_token_id=numbering.pad,
-        max_position_embeddings=config.data.max_length + 1,
+        max_position_embeddings=config.longest_example,
         id2label=names,
         label2id={name: number for number, name in names.items()},
         problem_type=f"{'multi' if several else 'single'}_label_classification",
@@ -184,12 +169,9 @@ def _huggingface_config(config: RunConfig, numbering: Numbering, labels: Labels)
 # Tokens
 
 
-def _numbering_of(tokenizer: Tokenizer) -> Numbering:
-    """The numbers of the tokens in Hugging Face's model; PAD is the last of our own pieces."""
-    if isinstance(tokenizer, JsonTokenizer):
-        return tokenizer.numbering
-    size = len(tokenizer)
-    return Numbering(size, size - 1, 0, 1)
+def _tokenizer_of(inputs: TextInputs) -> JsonTokenizer:
+    assert isinstance(inputs.tokenizer, JsonTokenizer)
+    return inputs.tokenizer
 
 
 def _json_tokenizer(theirs: Any, embeddings: int) -> JsonTokenizer:
@@ -200,36 +182,23 @@ def _json_tokenizer(theirs: Any, embeddings: int) -> JsonTokenizer:
     # The start and end of a text have different names in the tokenizers of the family.
     bos = theirs.cls_token_id if theirs.bos_token_id is None else theirs.bos_token_id
     eos = theirs.sep_token_id if theirs.eos_token_id is None else theirs.eos_token_id
-    special = {"padding": theirs.pad_token_id, "start": bos, "end": eos, "unk": theirs.unk_token_id}
-    if missing := [name for name, token in special.items() if token is None]:
-        raise ModelFolderError(f"its tokenizer has no token for {' and '.join(missing)}")
     try:
-        numbering = Numbering(embeddings, special["padding"], bos, eos)
-        unk_id = int(numbering.ours[special["unk"]])
+        numbering = Numbering(embeddings, theirs.pad_token_id, bos, eos)
+        unk_id = int(numbering.ours[theirs.unk_token_id])
         return JsonTokenizer(json.loads(backend.to_str()), numbering, unk_id)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # for example, one of these tokens is missing
         raise ModelFolderError("its tokenizer cannot be used", why=str(error)) from None
 
 
-def _write_tokenizer(inputs: TextInputs, longest: int, folder: Path) -> None:
-    tokenizer = inputs.tokenizer
-    if isinstance(tokenizer, JsonTokenizer):
-        tokens = LibraryTokenizer.from_str(tokenizer.description)
-        special = tokenizer.numbering
-        names = {"pad": special.pad, "cls": special.bos, "sep": special.eos}
-        names["unk"] = int(special.theirs[tokenizer.unk_id])
-    else:
-        tokens = fast_tokenizer(tokenizer, START)
-        tokens.add_special_tokens([PADDING])
-        names = {"pad": len(tokenizer) - 1, "cls": BOS - 1, "unk": tokenizer.unk_id - 1}
-        first = TemplateProcessing(single=f"{START} $A", special_tokens=[(START, BOS - 1)])
-        tokens.post_processor = first  # pyright: ignore[reportAttributeAccessIssue]
+def _write_tokenizer(tokenizer: JsonTokenizer, longest: int, folder: Path) -> None:
+    tokens, special = LibraryTokenizer.from_str(tokenizer.description), tokenizer.numbering
+    names = {"pad": special.pad, "cls": special.bos, "sep": special.eos}
+    names["unk"] = int(special.theirs[tokenizer.unk_id])
     known = {f"{name}_token": tokens.id_to_token(i) for name, i in names.items()}
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokens,
         **known,
-        # A start symbol that we add comes before the longest input.
-        model_max_length=longest + inputs.prepended,
+        model_max_length=longest,
         clean_up_tokenization_spaces=False,
     ).save_pretrained(folder)
 
@@ -240,31 +209,19 @@ def _write_tokenizer(inputs: TextInputs, longest: int, folder: Path) -> None:
 def write(model: EncoderClassifier, config: RunConfig, parts: Parts, folder: Path) -> None:
     """Write the model and the tokenizer as files of Hugging Face."""
     inputs, labels = parts
-    family, numbering = EXPORTED[config.classifier.hidden], _numbering_of(inputs.tokenizer)
-    settings = _huggingface_config(config, numbering, labels)
+    family, tokenizer = EXPORTED[config.classifier.hidden], _tokenizer_of(inputs)
+    settings = _huggingface_config(config, tokenizer.numbering, labels)
     name = type(settings).__name__.replace("Config", "ForSequenceClassification")
     theirs = getattr(transformers, name)(settings)
-    ours = parameters_of(model)
-    scale = config.model.d_model**0.5 if config.model.scale_embeddings else 1.0
-    ours |= {WORDS: scale * ours[WORDS], POSITIONS: _positions(ours, config)}
-    weights = encoder_weights(family, config.model.encoder_layers, numbering, has_head=True)
-    tensors = weights.to_huggingface(ours)
+    layers = config.model.encoder_layers
+    weights = encoder_weights(family, layers, tokenizer.numbering, has_head=True)
+    tensors = weights.to_huggingface(parameters_of(model))
     if family is BERT:
         types = torch.zeros(1, config.model.d_model)
         tensors["bert.embeddings.token_type_embeddings.weight"] = types
     theirs.load_state_dict(tensors)
     theirs.save_pretrained(folder)
-    _write_tokenizer(inputs, config.data.max_length, folder)
-
-
-def _positions(parameters: Mapping[str, Tensor], config: RunConfig) -> Tensor:
-    """A vector for each position that the model uses: trained ones, sinusoids, or zeros."""
-    length, width = config.data.max_length + 1, config.model.d_model
-    if isinstance(config.model.positions, Sinusoidal):
-        return sinusoids(length, width)
-    table = parameters.get(POSITIONS, torch.zeros(length, width))[:length]
-    # An imported encoder may have no position beyond its longest input.
-    return torch.cat((table, table.new_zeros(length - len(table), width)))
+    _write_tokenizer(tokenizer, config.data.max_length, folder)
 
 
 def imported(original: Any, tokenizer: Any) -> tuple[RunConfig, EncoderClassifier, dict[str, Any]]:
@@ -288,7 +245,7 @@ def imported(original: Any, tokenizer: Any) -> tuple[RunConfig, EncoderClassifie
     if not with_head:
         empty = torch.zeros(0, run.model.d_model)
         parameters |= {"output.weight": empty, "output.bias": torch.zeros(0)}
-    model = build_classifier(run.model, run.classifier, len(tokens), len(labels)).eval()
+    model = build_classifier(run, len(tokens), len(labels)).eval()
     load_parameters(model, parameters, Path(config.name_or_path))
     return run, model, {"tokenizer": tokens, LABELS: labels}
 
@@ -326,7 +283,8 @@ def compare_export(
     ours = inputs.collate(rows)
     batch = tokens(texts, padding=True, truncation=True, return_tensors="pt")
     ids, mask = batch["input_ids"], batch["attention_mask"].bool()
-    found = torch.from_numpy(_numbering_of(inputs.tokenizer).ours)[ids].masked_fill(~mask, PAD)
+    numbering = _tokenizer_of(inputs).numbering
+    found = torch.from_numpy(numbering.ours)[ids].masked_fill(~mask, PAD)
     comparison.same("the tokens of a text", ours.tolist(), found.tolist())
     apart = _compare_vectors(comparison, model, theirs, ours, ids, mask)
     return f"the tokens of {len(texts)} texts are the same; logits differ by {apart:.1e} at most"

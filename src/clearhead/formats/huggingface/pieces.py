@@ -9,8 +9,7 @@ import sentencepiece
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers
 
-from clearhead.errors import ExportError
-from clearhead.tokenizer import BOS, EOS, PAD, SentencePieceTokenizer, Tokenizer
+from clearhead.tokenizer import BOS, EOS, PAD, SentencePieceTokenizer
 from clearhead.tokenizer.normal_form import DOTTED, WIDTH_OFFSET, NormalForm
 from clearhead.tokenizer.sampling import META_SPACE
 from clearhead.tokenizer.sentencepieces import ESCAPE
@@ -24,21 +23,14 @@ NEVER = -1e6
 """The score of unigram pieces that are not pieces of texts."""
 
 
-def fast_tokenizer(tokenizer: Tokenizer, start: str = SPECIAL[BOS]) -> tokenizers.Tokenizer:
+def fast_tokenizer(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
     """The same tokens, numbered from BOS on: without PAD, each has our id minus one.
 
-    It adds no tokens to a text, as clearhead's own translators read none. `start` is the name of
-    BOS.
-
-    Raises:
-        ExportError: the tokenizer has no pieces of SentencePiece.
+    It adds no tokens to a text, as clearhead's own translators read none.
     """
-    if not isinstance(tokenizer, SentencePieceTokenizer):
-        raise ExportError("the tokenizer of this model cannot be exported to Hugging Face")
     processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     ids = range(PAD + 1, len(tokenizer))
-    special = SPECIAL | {BOS: start}
-    names = [special.get(i) or processor.id_to_piece(i) for i in ids]
+    names = [SPECIAL.get(i) or processor.id_to_piece(i) for i in ids]
     unknown = names[tokenizer.unk_id - 1]
     plain = {
         name: processor.get_score(i)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,17 +89,14 @@ def check_exists(source: str | Path) -> None:
 def _check_hub_name(source: str) -> None:
     """Check that a source with `hf:` is a name on the hub: no path, and no address."""
     name = source.removeprefix(HUB)
-    todo = f"name a model as its page does, e.g. {HUB}Helsinki-NLP/opus-mt-en-de"
     if not re.fullmatch(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", name, re.ASCII) or ".." in name:
         what = f"{name!r} is not the name of a model on the Hugging Face hub"
-        raise ModelFolderError(what, where=source, todo=f"{todo}; name a folder without {HUB}")
-    if Path(name).exists():
-        raise ModelFolderError(
-            "there is also a file or folder with this name here",
-            where=source,
-            why="transformers would read it instead of the model on the hub",
-            todo=f"name the folder without {HUB}; for the hub, run the command in another folder",
-        )
+    elif Path(name).exists():
+        what = "transformers would read the file or folder with this name here, not the hub"
+    else:
+        return
+    todo = f"name a model as its page does, e.g. {HUB}Helsinki-NLP/opus-mt-en-de, or a folder"
+    raise ModelFolderError(what, where=source, todo=f"{todo} without {HUB}")
 
 
 def check_config(source: str | Path) -> None:
@@ -213,28 +210,31 @@ def _read_tokenizer(name: str, model_type: str) -> Any:
     """The tokenizer of a folder or of a name on the hub."""
     import transformers
 
-    def check(*choices: tuple[str, ...], is_empty: bool = False) -> None:
-        folder = Path(name)
-        complete = any(all((folder / file).is_file() for file in files) for files in choices)
-        if is_empty or (folder.is_dir() and not complete):
-            needed = ", or ".join(" and ".join(files) for files in choices)
-            raise ModelFolderError(
-                "the files of its tokenizer are missing",
-                why=f"it needs {needed}",
-                todo="put them beside config.json: copy them from the original model, or write "
-                'them with tokenizer.save_pretrained("FOLDER")',
-            )
-
     if model_type == MARIAN:
-        check(MARIAN_FILES)
+        _check_tokenizer_files(name, [MARIAN_FILES])
     tokenizer = transformers.AutoTokenizer.from_pretrained(name, **NO_CODE)
     if model_type in FAMILIES:
         # Without its files, `transformers` gives a tokenizer that has special tokens only.
         files = dict(tokenizer.vocab_files_names)
         whole = files.pop("tokenizer_file", "tokenizer.json")
         is_empty = len(tokenizer) <= len(tokenizer.all_special_tokens)
-        check((whole,), tuple(files.values()), is_empty=is_empty)
+        _check_tokenizer_files(name, [[whole], list(files.values())], is_empty)
     return tokenizer
+
+
+def _check_tokenizer_files(
+    name: str, choices: Sequence[Sequence[str]], is_empty: bool = False
+) -> None:
+    """Check that a folder has all files of one of the choices."""
+    folder = Path(name)
+    complete = any(all((folder / file).is_file() for file in files) for files in choices)
+    if is_empty or (folder.is_dir() and not complete):
+        raise ModelFolderError(
+            "the files of its tokenizer are missing",
+            why=f"it needs {', or '.join(' and '.join(files) for files in choices)}",
+            todo="put them beside config.json: copy them from the original model, or write them "
+            'with tokenizer.save_pretrained("FOLDER")',
+        )
 
 
 # What strangers may have written

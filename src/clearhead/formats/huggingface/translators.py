@@ -18,7 +18,7 @@ import transformers
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from clearhead.decoding.engine import longest_output
+from clearhead.decoding.engine import longest_output, numbered
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.errors import ModelFolderError
 from clearhead.folder.files import write_json
@@ -37,7 +37,7 @@ from clearhead.settings import (
     SearchConfig,
     TokenizerConfig,
 )
-from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, read_tokenizers
+from clearhead.tokenizer import BOS, EOS, PAD, SentencePieceTokenizer, Tokenizer, read_tokenizers
 from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.pretrained import Numbering
 
@@ -151,18 +151,14 @@ def huggingface_config(settings: ModelConfig, numberings: Sequence[Numbering]) -
 
 def _check_tokens(config: Mapping[str, Any]) -> None:
     """Check the ids of the special tokens."""
-    start, pad, end = (config[f"{name}_token_id"] for name in ("decoder_start", "pad", "eos"))
-    if start != pad:
-        why = "a Marian model begins its outputs with the padding token"
-        raise _refused(f"decoder_start_token_id = {start}, pad_token_id = {pad}", why)
-    smallest = min(vocabulary_sizes(config))
-    for name, token in (("pad", pad), ("eos", end)):
-        if not isinstance(token, int) or not 0 <= token < smallest:
-            why = f"it is not one of the {smallest} tokens of a vocabulary"
-            raise _refused(f"{name}_token_id = {token}", why)
-    if pad == end:
-        why = "begin and end of an output are different tokens in clearhead"
-        raise _refused(f"pad_token_id = eos_token_id = {end}", why)
+    names = ("decoder_start_token_id", "pad_token_id", "eos_token_id")
+    start, pad, end = (config[name] for name in names)
+    tokens = range(min(vocabulary_sizes(config)))
+    if start != pad or pad == end or pad not in tokens or end not in tokens:
+        raise _refused(
+            ", ".join(f"{name} = {config[name]}" for name in names),
+            f"padding begins its outputs, and another of the {len(tokens)} tokens ends them",
+        )
 
 
 def _sharing(config: Mapping[str, Any], tensors: Tensors) -> str:
@@ -235,12 +231,12 @@ def _named(
     if len(names) < len(vocabulary) or not 0 <= min(names) <= max(names) < size:
         why = f"it numbers {len(vocabulary)} tokens up to {max(names)}, and the model has {size}"
         raise _refused("a vocabulary that does not fit", why)
-    for name, number in ((theirs.pad_token, numbering.bos), (theirs.eos_token, numbering.eos)):
+    special = {theirs.pad_token: numbering.bos, theirs.eos_token: numbering.eos}
+    special[theirs.unk_token] = vocabulary.get(theirs.unk_token, -1)
+    for name, number in special.items():
         if names.get(number) != name:
             why = f"in the vocabulary, {number} is {names.get(number)!r}"
             raise _refused(f"another number for its token {name!r}, {number}", why)
-    if theirs.unk_token not in vocabulary:
-        raise _refused("no unknown token", f"{theirs.unk_token!r} is not in its vocabulary")
     unk_id = int(numbering.ours[vocabulary[theirs.unk_token]])
     return [names.get(i) for i in range(size)], numbering, unk_id
 
@@ -250,6 +246,7 @@ def _write_tokenizer(tokenizers: Sequence[Tokenizer], folder: Path) -> None:
     if isinstance(source, MarianTokenizer) and isinstance(target, MarianTokenizer):
         _write_marian_tokenizer(source, target, folder)
         return
+    assert isinstance(source, SentencePieceTokenizer)
     tokens = fast_tokenizer(source)
     names = {
         f"{kind}_token": tokens.id_to_token(i - 1)
@@ -383,7 +380,7 @@ def compare_export(
     texts = [*SENTENCES, *map(tokenizers[0].decode, sources)]
     _compare_tokens(comparison, tokenizers, tokens, texts)
     numberings = numberings_of(tokenizers)
-    best = [best for (best,) in TorchEngine(model).translate(sources, GREEDY)]
+    best = [best for (best,) in TorchEngine(model).translate(numbered(sources), GREEDY)]
     outputs = [[BOS, *each.tokens, *[EOS] * each.finished] for each in best]
     generated = [_generated(theirs, numberings[0].theirs[source]) for source in sources]
     model, theirs = model.double(), theirs.double()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from clearhead.data.labels import Labels
 from clearhead.data.reading.labelled import Labelled
 from clearhead.data.reading.parts import parts_of_run
 from clearhead.data.trainable import read_labelled
-from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
+from clearhead.decoding.torch_engine import ClassifierEngine, trained_classifier
 from clearhead.errors import ClearheadError
 from clearhead.evaluation.calibration import decisions, probabilities
 from clearhead.evaluation.class_scores import truth_of
@@ -35,7 +34,6 @@ from clearhead.formats.equality import UNEQUAL_EXPORT, Comparison
 from clearhead.formats.onnx import classifier as program
 from clearhead.formats.onnx.graph import quiet, write_graph
 from clearhead.model.attention import attention, explicit_attention
-from clearhead.model.build import build_classifier
 
 MODEL, INT8 = "model.onnx", "model-int8.onnx"
 
@@ -73,12 +71,11 @@ def build(found: ModelFolder, folder: Path, *, int8: bool = False) -> list[str]:
     be the same, except for ties. With `int8`, the model with 8-bit weights is measured too.
     """
     config, device = found.config, torch.device("cpu")
-    features, several = config.input == "features", config.classifier.multi_label
+    several = config.classifier.multi_label
     inputs, labels = read_inputs(found), Labels.of(found)
     temperature = read_temperature(found)
-    shape = config.model, config.classifier, inputs.width, len(labels), features
     exported, model = (
-        with_weights(partial(build_classifier, *shape, attend), found, device)
+        trained_classifier(found, device, inputs.width, len(labels), attend)
         for attend in (explicit_attention, attention)
     )
     facts = _facts(found, inputs, labels, temperature)
@@ -87,7 +84,7 @@ def build(found: ModelFolder, folder: Path, *, int8: bool = False) -> list[str]:
     (folder / "classifier.json").write_text(text, encoding="utf-8")
     shutil.copyfile(program.__file__, folder / "classifier.py")
     for name in ("tokenizer.json", "tokenizer.model"):
-        if not features and (found.path / name).exists():
+        if "text" in facts and (found.path / name).exists():
             shutil.copyfile(found.path / name, folder / name)
 
     examples = examples_of(found, inputs, labels)

@@ -80,15 +80,13 @@ def write_graph(model: EncoderClassifier, inputs: Inputs, file: Path, names: lis
     parameters = sum(parameter.nbytes for parameter in model.parameters())
     with quiet():
         try:
-            torch.onnx.export(
+            program = torch.onnx.export(
                 MaskedClassifier(model).eval(),
                 (example, mask),
-                file,
                 input_names=names,
                 output_names=["logits"],
                 dynamic_shapes=(of_inputs, dynamic),
                 dynamo=True,
-                external_data=parameters > LARGEST_FILE,
                 verbose=False,
             )
         except torch.onnx.OnnxExporterError as error:
@@ -100,6 +98,11 @@ def write_graph(model: EncoderClassifier, inputs: Inputs, file: Path, names: lis
                 why=next(iter(reason(cause).strip().splitlines()), None),
                 todo="use it as it is: clearhead classify",
             ) from None
+        assert program is not None
+        # Stack traces, with the paths of this machine.
+        for part in (program.model, program.model.graph, *program.model.graph.all_nodes()):
+            part.metadata_props.clear()
+        program.save(file, external_data=parameters > LARGEST_FILE)
 
 
 @contextmanager
