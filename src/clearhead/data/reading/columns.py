@@ -88,8 +88,8 @@ def columns_of(table: Table, chosen: Columns, known: Collection[str] = ()) -> Co
     """The columns that are read: the chosen ones, or positions if the table has no header.
 
     A `.txt` file has no header. Line 1 of two cells in a `.tsv` file is a header if it has a chosen
-    name. As a label may be `text`, that name of the text column counts before the label only if it
-    is not among the known labels, if there are any.
+    name. The name of the text column in the first cell may also be a label, as in `text`, so there
+    it counts only if the labels are known and it is none of them.
     """
     cells = table.names
     if chosen.by_position or has_ending(table.path, ".csv") or len(cells) != 2:
