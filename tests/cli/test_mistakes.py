@@ -178,7 +178,6 @@ def _mistakes() -> list[Mistake]:
             ("runs/features", 3, "--input"),
             ("runs/features --input texts.csv", 3, "texts.csv"),
             ("runs/texts --input sequences.npy", 3, "sequences.npy", "NumPy"),
-            ("runs/texts -i bare.tsv", 3, "bare.tsv", "--text-column 1"),
             ("runs/texts -i names.csv", 3, "names.csv:1", "--text-column"),
             ("runs/texts -i names.tsv", 3, "names.tsv", "--text-column"),
         ],

@@ -256,7 +256,7 @@ def test_the_largest_batch_is_drawn_where_words_are_segmented_again(tmp_path: Pa
             dataclasses.replace(
                 config, tokenizer=dataclasses.replace(config.tokenizer, sampling=sampling)
             ),
-            tmp_path / "corpus",
+            tmp_path / f"corpus-{sampling}",
         ).task
         for sampling in (0.5, 0.0)
     )
