@@ -18,7 +18,17 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
     *("version", "terminal", "errors", "ranks", "sharding", "device", "settings", "folder"),
-    *("tokenizer", "data", "model", "losses", "training", "decoding", "evaluation", "tasks"),
+    *(
+        "tokenizer",
+        "text",
+        "data",
+        "model",
+        "losses",
+        "training",
+        "decoding",
+        "evaluation",
+        "tasks",
+    ),
     *("inspect", "formats", "api", "__init__", "cli", "__main__"),
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""

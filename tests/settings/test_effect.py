@@ -55,6 +55,7 @@ ONLY_WITH = {
 OTHER: dict[str, Any] = {
     "data.max_length_ratio": 1.5,
     "data.replay_share": 0.3,
+    "data.weights": [2.0],
     "data.text_column": "question",
     "data.label_column": "kind",
     "data.validation_share": 0.3,
@@ -71,6 +72,9 @@ OTHER: dict[str, Any] = {
     "tokenizer.lower": True,
     "tokenizer.split_punctuation": True,
     "tokenizer.sampling": 0.3,
+    "tokenizer.protect": ["web"],
+    "tokenizer.protect_patterns": ["x+"],
+    "tokenizer.accelerator": "_",
     "tokenizer.byte_fallback": False,
     "model.decoder_layers": 3,
     "model.output_bias": True,

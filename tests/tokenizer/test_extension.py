@@ -14,8 +14,8 @@ from clearhead.errors import ConfigError, TrainingError
 from clearhead.folder.model_folder import open_folder
 from clearhead.folder.tensors import read_tensors
 from clearhead.settings import TokenizerConfig, config_from
-from clearhead.tokenizer import Tokenizer, learn_tokenizer
-from clearhead.tokenizer.extension import extended
+from clearhead.tokenizer import SYMBOLS, Tokenizer, learn_tokenizer
+from clearhead.tokenizer.extension import extended, has_symbols
 from model_folders import reread
 from small_runs import begun, small_run
 
@@ -102,3 +102,16 @@ def test_a_word_with_spaces_is_rejected(words: list[str]) -> None:
     with pytest.raises(ConfigError) as raised:
         config_from({"start_from": "runs/x", "tokenizer": {"new_words": words}})
     assert raised.value.setting == "tokenizer.new_words"
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "words"])
+def test_symbols_of_masked_text_are_tokens_wherever_they_are(kind: str) -> None:
+    old = learned(kind)
+    assert not has_symbols(old)
+    new, rows = extended(old, [], symbols=True)
+    assert len(rows) == len(new)
+    assert has_symbols(new)
+    for symbol in SYMBOLS:
+        (number,) = new.encode(symbol)[-1:]
+        assert new.encode(f"the{symbol}, cat").count(number) == 1
+    assert [new.encode(text) for text in TEXTS] == [old.encode(text) for text in TEXTS]

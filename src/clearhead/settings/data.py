@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
+from clearhead.errors import nearest
 from clearhead.settings.declare import (
     STRICT,
+    Amount,
     Natural,
     Positive,
     Rate,
@@ -147,6 +149,13 @@ class DataConfig(Section):
         runs=Runs.TRANSLATION,
         init_if_changed=Runs.TRANSLATION,
     )
+    weights: tuple[Amount, ...] = setting(
+        (),
+        "how often an epoch has the pairs of each data set of `train`",
+        details="One number for each data set, in their order: 2 is twice, 0.5 another half in "
+        "each epoch, 0 never. Without it, each is read once.",
+        runs=Runs.TRANSLATION,
+    )
     replay_share: Share = setting(
         0.5,
         "share of the pairs of an epoch that are from `replay`",
@@ -259,6 +268,13 @@ class DataConfig(Section):
         return self.source_language or source, self.target_language or target
 
 
+PROTECTED = (
+    *("software", "web", "url", "email", "tag", "entity", "code", "shell", "icu", "brace"),
+    *("percent", "escape", "break", "version", "emoji", "number"),
+)
+"""The sets and kinds of spans of `clearhead.text.spans`."""
+
+
 @dataclass(frozen=True, config=STRICT)
 class TokenizerConfig(Section):
     """How text is split into tokens. The vocabulary is learned from the training data."""
@@ -309,6 +325,30 @@ class TokenizerConfig(Section):
         runs=Runs.TEXTS,
         init_if_changed=Runs.TEXTS,
     )
+    protect: tuple[str, ...] = setting(
+        (),
+        "spans that translations keep: software, web, or single kinds",
+        details='Sets: `"software"`, `"web"`. Kinds: `"url"`, `"email"`, `"tag"`, `"entity"`, '
+        '`"code"`, `"shell"` ($name), `"icu"` ({n, plural, …}), `"brace"` ({name}), `"percent"` '
+        '(%s), `"escape"`, `"break"` (a line break), `"version"`, `"emoji"`, `"number"`. Each span '
+        "becomes one of a few symbols of the vocabulary, which the search copies.",
+        runs=Runs.TRANSLATION,
+        init_if_changed=Runs.TRANSLATION,
+    )
+    protect_patterns: tuple[str, ...] = setting(
+        (),
+        "regular expressions of further spans that translations keep",
+        runs=Runs.TRANSLATION,
+        init_if_changed=Runs.TRANSLATION,
+    )
+    accelerator: Literal["none", "_", "&", "~"] = setting(
+        "none",
+        "mark of keyboard accelerators in labels such as _Save",
+        details="It is removed before a label is translated, and put before a letter of the "
+        "translation.",
+        runs=Runs.TRANSLATION,
+        init_if_changed=Runs.TRANSLATION,
+    )
     sampling: Rate = setting(
         0.0,
         "strength of subword sampling in training, e.g. 0.1; 0: none",
@@ -322,7 +362,29 @@ class TokenizerConfig(Section):
         only_with=("kind", "bpe", "unigram"),
     )
 
+    @property
+    def has_symbols(self) -> bool:
+        """Whether the vocabulary has symbols for spans that translations keep."""
+        return bool(self.protect or self.protect_patterns)
+
     def __post_init__(self) -> None:
+        for name in self.protect:
+            close = nearest(name, PROTECTED)
+            require(
+                name in PROTECTED,
+                "protect",
+                f"has {name!r}, which is none of {', '.join(PROTECTED)}"
+                + (f"; did you mean {close}?" if close else ""),
+            )
+        for pattern in self.protect_patterns:
+            try:
+                # As they are used: together, without groups and options of their own.
+                found = re.compile(f"(?:{pattern})")
+                wrong = "has groups: write (?:…)" if found.groups else ""
+                wrong = wrong or ("matches an empty text" if found.match("") else "")
+            except re.error as error:
+                wrong = f"is no regular expression: {error}"
+            require(not wrong, "protect_patterns", f"has {pattern!r}, which {wrong}")
         for word in self.new_words:
             require(word.split() == [word], "new_words", f"has {word!r}, which is not one word")
         if self.kind == "pretrained":

@@ -15,7 +15,7 @@ from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.normal_form import NormalForm, form_of
 from clearhead.tokenizer.pretrained import JsonTokenizer, Numbering
-from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries, Tokenizer, cut
+from clearhead.tokenizer.protocol import BOS, EOS, PAD, SYMBOLS, Boundaries, Tokenizer, cut
 from clearhead.tokenizer.sentencepieces import SentencePieceTokenizer
 from clearhead.tokenizer.words import WordTokenizer
 
@@ -23,6 +23,7 @@ __all__ = [
     "BOS",
     "EOS",
     "PAD",
+    "SYMBOLS",
     "Boundaries",
     "JsonTokenizer",
     "MarianTokenizer",
@@ -62,6 +63,7 @@ def learn_tokenizer(
             max_vocabulary=config.max_vocabulary,
             form=form or NormalForm(lower=config.lower),
             split_punctuation=config.split_punctuation,
+            symbols=config.has_symbols,
         )
     return SentencePieceTokenizer.learn(texts, config, form)
 

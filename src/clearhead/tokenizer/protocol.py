@@ -10,6 +10,9 @@ from clearhead.tokenizer.normal_form import PLAIN, NormalForm
 
 PAD, BOS, EOS = 0, 1, 2
 
+SYMBOLS = "".join(map(chr, range(0xE000, 0xE008)))
+"""Characters for private use that stand for spans in masked text; see `clearhead.text.spans`."""
+
 Boundaries = Literal["none", "end", "both"]
 """What `encode` adds to a text: nothing, EOS at its end, or BOS and EOS."""
 

@@ -16,7 +16,7 @@ from clearhead.errors import ConfigError, DataError, ModelFolderError, reason
 from clearhead.folder.files import COPY_AGAIN, json_file
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.normal_form import PLAIN, NormalForm
-from clearhead.tokenizer.protocol import BOS, EOS, PAD, Tokenizer, without_surrogates
+from clearhead.tokenizer.protocol import BOS, EOS, PAD, SYMBOLS, Tokenizer, without_surrogates
 from clearhead.tokenizer.sampling import META_SPACE, SegmentSampler
 
 # If there are more lines, SentencePiece learns from a random sample, always the same one.
@@ -95,6 +95,7 @@ class SentencePieceTokenizer(Tokenizer):
                 character_coverage=0.9995 if config.byte_fallback else 1.0,
                 # Even if spaces are rare: as bytes they would not be decoded.
                 required_chars=META_SPACE,
+                user_defined_symbols=list(SYMBOLS) if config.has_symbols else [],
                 normalization_rule_name="identity",
                 remove_extra_whitespaces=False,
                 input_sentence_size=MAX_TRAINING_LINES,

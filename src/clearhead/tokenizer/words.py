@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,11 +12,13 @@ from itertools import pairwise
 from clearhead.errors import DataError
 from clearhead.folder.files import json_file
 from clearhead.tokenizer.normal_form import PLAIN, NormalForm
-from clearhead.tokenizer.protocol import Tokenizer
+from clearhead.tokenizer.protocol import SYMBOLS, Tokenizer
 
 SPECIALS = ("<pad>", "<sos>", "<eos>")
 UNKNOWN = "<unk>"
 APOSTROPHES = "'\u2019"
+
+_SYMBOL = re.compile(f"[{SYMBOLS}]")
 
 LONGEST_CACHED = 40
 """Characters of a word whose parts are kept: longer words are rare, and would fill the memory."""
@@ -37,6 +40,7 @@ class WordTokenizer(Tokenizer):
         self.split_punctuation = split_punctuation
         self._ids = {word: i for i, word in enumerate(self.words, start=len(SPECIALS))}
         self.unk_id = len(SPECIALS) + len(self.words)
+        self._has_symbols = SYMBOLS[0] in self._ids
         self._pieces = (*SPECIALS, *self.words, UNKNOWN)
 
     @classmethod
@@ -47,18 +51,23 @@ class WordTokenizer(Tokenizer):
         max_vocabulary: int = 0,
         form: NormalForm = PLAIN,
         split_punctuation: bool = False,
+        symbols: bool = False,
     ) -> WordTokenizer:
         """The words of the texts: all, or the most frequent (equally frequent ones in word order).
+
+        With `symbols`, the symbols of masked text are words, too.
 
         Raises:
             DataError: there is no word in the texts.
         """
-        reader = cls((), form=form, split_punctuation=split_punctuation)
+        reader = cls(
+            tuple(SYMBOLS) if symbols else (), form=form, split_punctuation=split_punctuation
+        )
         counts = Counter(word for text in texts for word in reader.words_of(text))
         if not counts:
             raise DataError("there is no word to learn a vocabulary from")
         ranked = sorted(counts, key=lambda word: (-counts[word], word))
-        words = sorted(ranked[: max_vocabulary or None])
+        words = sorted({*ranked[: max_vocabulary or None], *(SYMBOLS if symbols else ())})
         return cls(words, form=form, split_punctuation=split_punctuation)
 
     def __len__(self) -> int:
@@ -66,7 +75,8 @@ class WordTokenizer(Tokenizer):
 
     def words_of(self, text: str) -> list[str]:
         """The words of a text in its normal form, known or not."""
-        words = self.form(text).split()
+        text = self.form(text)
+        words = (_SYMBOL.sub(r" \g<0> ", text) if self._has_symbols else text).split()
         if self.split_punctuation:
             return [part for word in words for part in split_punctuation(word)]
         return words

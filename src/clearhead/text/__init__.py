@@ -1,0 +1,1 @@
+"""Real text: spans that a translation must keep, accelerators, sentences, markup, documents."""
