@@ -22,7 +22,9 @@ from docs.examples import masked, run_page
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-TUTORIALS = [DOCS / "tutorials" / f"{name}.md" for name in ("translator", "classifier", "inside")]
+TUTORIALS = [
+    DOCS / "tutorials" / f"{name}.md" for name in ("translator", "classifier", "inside", "program")
+]
 PAGES = sorted(DOCS.rglob("*.md"))
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + PAGES
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -31,6 +33,9 @@ SHORTER = {
     r"^clearhead train (english|my-model)": (
         r"for file in data/*; do head -n 60 $file > short; mv short $file; done; \g<0>"
     ),
+    r"examples/program\.py": str(ROOT / "examples" / "program.py"),
+    r"training\.max_epochs=\d+": "training.max_epochs=0 --set training.max_steps=4 "
+    "--set training.schedule.warmup=1 --set training.validate_every=2",
     r"^clearhead (study|align) .*$": r"\g<0> --sentences 3",
     r"--dry-run": r"\g<0> --set training.schedule.warmup=1",
     r"training\.max_steps=\d+": "training.max_steps=4 --set training.schedule.warmup=1",
@@ -41,7 +46,9 @@ SHORTER = {
 """What is replaced in examples before they run here, so that they take seconds: few sentences, few
 steps."""
 
-WRITTEN_BY_THE_MODEL = re.compile(r"\| clearhead (translate|classify)|\.(translate|classify)\(")
+WRITTEN_BY_THE_MODEL = re.compile(
+    r"clearhead translate runs/program|\| clearhead (translate|classify)|\.(translate|classify)\("
+)
 """Examples whose output is what the model writes, which is nonsense after few steps."""
 
 DIFFERS = {

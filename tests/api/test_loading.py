@@ -385,6 +385,7 @@ def test_the_file_of_a_loaded_model_is_closed_with_it(folder: Path) -> None:
         numbers = map(int, os.listdir("/dev/fd"))
         return [n for n in numbers if os.path.exists(f"/dev/fd/{n}")]
 
+    gc.collect()  # models of other tests
     loaded = api.load_translator(folder)
     assert opened() == 1
     del loaded

@@ -124,9 +124,9 @@ def test_bad_held_out_files_are_rejected_before_the_training_data_are_read(
 ) -> None:
     read: list[object] = []
 
-    def noted(files: tuple[str, ...], name: str = "train") -> object:
+    def noted(files: tuple[str, ...], name: str = "train", *languages: object) -> object:
         read.append(files)
-        return read_pairs(files, name)  # pyright: ignore[reportArgumentType]
+        return read_pairs(files, name, *languages)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(parts_module, "read_pairs", noted)
     files = lines(tmp_path / "a.en", 3), lines(tmp_path / "a.de", 4 if bad == "unequal" else 3)

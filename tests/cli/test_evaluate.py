@@ -382,7 +382,6 @@ def test_an_unknown_label_is_rejected_with_its_line_and_model(
         ("texts", ["--data", "test.tsv", "--no-lowercase"], 2, "--no-lowercase"),
         ("texts", ["--data", "test.tsv", "--temperature", "0"], 2, "--temperature"),
         ("texts", ["--data", "test.tsv", "--compute-type", "int8"], 2, "--compute-type"),
-        ("translator", ["--data", "test.tsv"], 2, "--data"),
         ("translator", ["--text-column", "q"], 2, "--text-column"),
         ("features", ["--data", "x.npz", "--text-column", "q"], 2, "--text-column"),
         ("features", ["--data", "x.ts.gz", "--label-column", "q"], 2, "x.ts.gz"),

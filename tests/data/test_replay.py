@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.data.corpus import Mixture
+from clearhead.data.corpus import Epoch
 from clearhead.settings import RunConfig, config_from
-from small_runs import Watcher, assert_same, final_state, small_run
+from small_runs import Watcher, assert_same, final_state, prepared, small_run
 
 
 class FakeCorpus:
@@ -51,7 +51,7 @@ def test_an_epoch_has_all_new_pairs_and_a_share_of_earlier_ones(
     new: int, earlier: int, share: float, seed: int, epoch: int
 ) -> None:
     corpora: tuple[Any, Any] = FakeCorpus(1, new), FakeCorpus(2, earlier)
-    mixed = Mixture(*corpora, share, seed, epoch)
+    mixed = Epoch(corpora[0], seed, epoch, replay=corpora[1], share=share)
     rows = [tuple(mixed.source(row).tolist()) for row in range(len(mixed))]
     assert rows[:new] == [(1, row) for row in range(new)]
     counts = Counter(row for mark, row in rows[new:] if mark == 2)
@@ -72,11 +72,29 @@ def test_each_epoch_has_another_sample_and_always_the_same() -> None:
     corpora: tuple[Any, Any] = FakeCorpus(1, 30), FakeCorpus(2, 300)
 
     def sample(seed: int, epoch: int) -> list[int]:
-        mixed = Mixture(*corpora, 0.5, seed, epoch)
+        mixed = Epoch(corpora[0], seed, epoch, replay=corpora[1], share=0.5)
         return [int(mixed.source(row)[1]) for row in range(30, 60)]
 
     assert sample(1, 0) == sample(1, 0)
     assert len({tuple(sample(*each)) for each in ((1, 0), (1, 1), (2, 0))}) == 3
+
+
+@pytest.mark.parametrize("weights", [(1, 1), (2, 0.5), (0, 3.25)])
+def test_weights_say_how_often_an_epoch_has_each_data_set(
+    tmp_path: Path, weights: tuple[float, float]
+) -> None:
+    config = small_run(tmp_path)
+    extra = tmp_path / "extra.tsv"
+    extra.write_text("".join(f"{i} b a\ta b {i}\n" for i in range(300, 320)), encoding="utf-8")
+    data = dataclasses.replace(config.data, train=(*config.data.train, str(extra)))
+    task: Any = prepared(dataclasses.replace(config, data=data), tmp_path / "corpus").task
+    corpus = task.data.corpus
+    first, second = corpus.data_sets
+    assert len(first) + len(second) == len(corpus)
+    epoch = Epoch(corpus, 1, 0, weights)
+    counts = Counter(epoch.place(row).partition(":")[0] for row in range(len(epoch)))
+    assert counts["extra.tsv"] == round(weights[1] * len(second))
+    assert counts.total() - counts["extra.tsv"] == round(weights[0] * len(first))
 
 
 def begun(first: RunConfig, name: str, old: Path, **data: Any) -> RunConfig:

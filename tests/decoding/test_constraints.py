@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
@@ -71,3 +74,51 @@ def test_a_prefix_that_cannot_be_an_output_is_an_error(
     with pytest.raises(SearchError) as caught:
         search(TableStepper(), [(4,), (5,)], SearchConfig(), [(), prefix], [2, 7], positions)
     assert "sentence 8 " in caught.value.what
+
+
+COPIED = {4: 5, 6: 6}
+"""Source ids of symbols and their target ids."""
+
+
+@pytest.mark.parametrize("method", ["beam", "sampling"])
+@given(st.lists(st.lists(st.integers(3, 7), min_size=1, max_size=6), min_size=1, max_size=4))
+def test_an_output_has_the_symbols_of_its_source_and_each_as_often(
+    method, sources: list[list[int]]
+) -> None:
+    # An end that is likely from the start must wait for the symbols.
+    config = SearchConfig(method, n_best=2, beam_size=2, max_length_ratio=1, max_length_offset=1)
+    stepper = TableStepper(vocabulary=8, end_bonus=2.0)
+    for source, hypotheses in zip(
+        sources, search(stepper, sources, config, symbols=COPIED), strict=True
+    ):
+        for hypothesis in hypotheses:
+            for ours, theirs in COPIED.items():
+                assert hypothesis.tokens.count(theirs) == source.count(ours)
+
+
+def test_of_the_outputs_with_the_symbols_a_wide_beam_finds_the_best() -> None:
+    config = SearchConfig(beam_size=1000, n_best=1000, max_length=4, length_penalty=0.0)
+    stepper, source = TableStepper(vocabulary=7), (4, 3)
+    (found,) = search(stepper, [source], config, symbols={4: 5})
+    outputs = (
+        tokens
+        for length in range(4)
+        for tokens in itertools.product(range(3, 7), repeat=length)
+        if tokens.count(5) == 1
+    )
+    expected = sorted((-total_score(stepper, source, (*t, EOS)), t) for t in outputs)
+    finished = [h for h in found if h.finished]
+    assert [h.tokens for h in finished] == [tokens for _, tokens in expected]
+
+
+def test_greedy_search_without_symbols_in_the_source_gives_none() -> None:
+    config = SearchConfig(beam_size=1, max_length=9)
+    symbols = {4: 5, 6: 6}
+    for (hypothesis,) in search(TableStepper(), [(3,), (7, 3)], config, symbols=symbols):
+        assert not {5, 6} & {*hypothesis.tokens}
+
+
+def test_symbols_may_repeat_where_ngrams_may_not() -> None:
+    config = SearchConfig(beam_size=2, no_repeat_ngram=1, max_length=9)
+    ((hypothesis, *_),) = search(TableStepper(), [(4, 4, 4)], config, symbols={4: 5})
+    assert hypothesis.tokens.count(5) == 3

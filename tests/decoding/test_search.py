@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.decoding.beam import Trace, beam_search
+from clearhead.decoding.constraints import Constraints, Forbidden
 from clearhead.decoding.engine import Hypothesis, longest_output
 from clearhead.decoding.search import greedy_search
 from clearhead.errors import SearchError
@@ -121,7 +122,7 @@ def test_greedy_search_is_beam_search_with_a_beam_of_one(
     found = greedy_search(stepper, longest, config)
     seen, stepper.stepped = stepper.stepped, []
     stepper.start(sources)
-    expected = beam_search(stepper, longest, [()] * len(longest), config)
+    expected = beam_search(stepper, longest, Constraints([Forbidden(config)]), config)
     assert seen == stepper.stepped
     for (ours,), (other,) in zip(found, expected, strict=True):
         assert (ours.tokens, ours.finished) == (other.tokens, other.finished)
@@ -345,7 +346,7 @@ def test_a_trace_is_the_tree_of_the_search(
         stepper = TableStepper(end_bonus=end_bonus)
         stepper.start([source])
         limit = longest_output(len(source), config)
-        return beam_search(stepper, [limit], [()], config, trace)[0]
+        return beam_search(stepper, [limit], Constraints([Forbidden(config)]), config, trace)[0]
 
     trace = Trace()
     hypotheses = found(trace)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -89,11 +89,17 @@ def search(
     keys: Sequence[int] | None = None,
     positions: int | None = None,
     scored: bool = True,
+    symbols: Mapping[int, int] = {},
 ) -> list[list[Hypothesis]]:
     """Search as an engine does, which checks prefixes first."""
     sentences = numbered(sources, prefixes)
     if keys is not None:
         sentences = [s._replace(key=key) for s, key in zip(sentences, keys, strict=True)]
+    every = dict.fromkeys(symbols.values(), 0)
+    sentences = [
+        s._replace(copies=every | {o: [*s.ids].count(i) for i, o in symbols.items()})
+        for s in sentences
+    ]
     check_prefixes(sentences, stepper.vocabulary, positions)
     return search_checked(stepper, sentences, config, positions, scored)
 

@@ -51,6 +51,7 @@ class Backwards:
     mend: Callable[[str], str] = lambda text: text
     path: Path = Path("nowhere")
     content: Mapping[str, bytes] = field(default_factory=dict)
+    engine: None = None
 
     @property
     def search(self) -> SearchConfig:

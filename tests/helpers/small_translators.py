@@ -40,8 +40,8 @@ def random_classifier(
 class Translator:
     """The part of a translator that `record` uses."""
 
-    config = cast(RunConfig, None)  # for the validation data and the means of heads, which it
-    folder = cast(ModelFolder, None)  # does not have
+    config = RunConfig()
+    folder = cast(ModelFolder, None)  # for the means of heads, which it does not have
 
     def __init__(self, model: EncoderDecoder | None = None) -> None:
         self.source_tokenizer = WordTokenizer("a b c d e f g h i".split())

@@ -33,8 +33,9 @@ from clearhead.data.preparation import (
 from clearhead.data.proposing.survey import survey_side
 from clearhead.data.proposing.translation import MOST_SHORT
 from clearhead.data.reading.labelled import Labelled
+from clearhead.data.reading.pairs import left_out
 from clearhead.data.reading.parts import Parts
-from clearhead.data.trainable import read_labelled
+from clearhead.data.trainable import check_weights, read_labelled
 from clearhead.folder.model_folder import ModelFolder, Stored
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
@@ -106,10 +107,14 @@ def prepare(run: Run) -> Prepared:
 
 def _prepare_translation(run: Run) -> Prepared:
     config = run.config
+    check_weights(config)
     # First, so that their errors come early. The training pairs are read as a stream.
     validation, test = run.parts.validation.read(config), run.parts.test.read(config)
     parts = run.parts._replace(validation=validation, test=test)
     if run.resumed is None:
+        for part in parts:
+            for line in left_out(part.files, config.data.languages):
+                run.note(f"{part.name}: {line}")
         _note_doubts(run, parts)
         _note_short_references(run, [pair.target for pair in validation.examples])
     tokenizers, rows = _tokenizers(run, parts)

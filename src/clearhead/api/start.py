@@ -36,14 +36,15 @@ from clearhead.settings.data import HUB
 from clearhead.settings.declare import Runs, as_toml
 from clearhead.settings.reading import located
 from clearhead.tokenizer import Tokenizer, read_tokenizers, with_form
-from clearhead.tokenizer.extension import extended
+from clearhead.tokenizer.extension import extended, has_symbols
 from clearhead.training.checkpoints import PREVIOUS_STATE, STATE
 
 ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
 """Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
 
 FREE = {
-    *("model.dropout", "tokenizer.new_words"),
+    *("model.dropout", "tokenizer.new_words", "tokenizer.protect"),
+    *("tokenizer.protect_patterns", "tokenizer.accelerator"),
     *(f"search.{field.name}" for field in fields(SearchConfig)),
 }
 """Settings that a run may choose, whatever model it starts from."""
@@ -219,14 +220,16 @@ Rows = Sequence[Sequence[int]]
 def extend_tokenizers(
     old: Tokenizers, config: RunConfig
 ) -> tuple[Tokenizers, tuple[Rows, Rows] | None]:
-    """The tokenizers of source and target with `tokenizer.new_words`, and their rows if any."""
+    """The tokenizers of source and target with new words and symbols, and their rows if any."""
     source, target = old
-    if not config.tokenizer.new_words:
+    words = config.tokenizer.new_words
+    symbols = config.tokenizer.has_symbols and not has_symbols(source)
+    if not words and not symbols:
         return old, None
-    new_source, source_rows = extended(source, config.tokenizer.new_words)
+    new_source, source_rows = extended(source, words, symbols)
     if config.tokenizer.joint:
         return (new_source, with_form(new_source, target.form)), (source_rows, source_rows)
-    new_target, target_rows = extended(target, config.tokenizer.new_words)
+    new_target, target_rows = extended(target, words, symbols)
     return (new_source, new_target), (source_rows, target_rows)
 
 

@@ -11,14 +11,18 @@ from clearhead.data.judging.text_style import InputStyle, target_style
 from clearhead.data.reading.labelled import join_lines
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.device import imported
-from clearhead.errors import SearchError
+from clearhead.errors import ConfigError, SearchError
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import RunConfig, SearchConfig
+from clearhead.text.spans import Protection, protection_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clearhead.evaluation.evaluate import Report
     from clearhead.evaluation.scores import TranslatorScores
     from clearhead.model.transformer import EncoderDecoder
+    from clearhead.text.documents import Result
     from clearhead.tokenizer import Tokenizer
 
 
@@ -52,6 +56,11 @@ class Translator:
     def config(self) -> RunConfig:
         """The configuration it was trained with."""
         return self.folder.config
+
+    @cached_property
+    def protection(self) -> Protection:
+        """The spans that its translations keep."""
+        return protection_of(self.config.tokenizer)
 
     @property
     def search(self) -> SearchConfig:
@@ -163,6 +172,7 @@ class Translator:
                 self._tokenizers,
                 sources[first:last],
                 settings,
+                self.protection,
                 prefixes=None if prefixes is None else prefixes[first:last],
                 batch_size=batch_size,
                 progress=count,
@@ -182,6 +192,61 @@ class Translator:
             raise SearchError(what, where="translate")
         warn_of_hypotheses(found, offset)
         return found
+
+    def translate_document(
+        self,
+        path: str | Path,
+        output: str | Path,
+        *,
+        format: str | None = None,
+        column: str | int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        **options: Any,
+    ) -> Result:
+        """Translate a document into another file; everything but its text stays as it is.
+
+        The result has the number of `texts` that were translated, the `skipped` texts with reasons,
+        and the `remarks` on translations with their places.
+
+        Args:
+            path: the document.
+            output: the translation, which is written only if all is well.
+            format: `po`, `html`, `markdown`, `srt`, `vtt`, `xliff`, `json`, `docx`, `text`, `csv`
+                or `tsv`; by default the end of the file's name shows it.
+            column: of a table: its name, or its number from 0.
+            progress: called with the numbers of sentences that are done, and of all.
+            options: those of `translate`: `search`, `normalise`, `batch_size`, single settings.
+
+        Raises:
+            ConfigError: there is no such format.
+            DataError: it is no document of the format, or a file cannot be read or written.
+            ClearheadError: as in `translate`.
+        """
+        from clearhead.api.documents import translate_file
+
+        return translate_file(self, path, output, format, progress, column, **options)
+
+    def translate_text(self, text: str, *, format: str = "text", **options: Any) -> str:
+        """The translation of a text of several sentences, with markup of a format.
+
+            translator.translate_text("Click <b>Print</b>. Then wait.", format="html")
+
+        Args:
+            text: paragraphs; or a document of the format.
+            format: as in `translate_document`, but not `docx`.
+            options: those of `translate`.
+
+        Raises:
+            ConfigError: there is no such format.
+            DataError: it is no document of the format.
+            ClearheadError: as in `translate`.
+        """
+        from clearhead.api.documents import translated_data
+
+        if format == "docx":
+            raise ConfigError("a Word document is no text", todo="use translate_document")
+        result = translated_data(self, text, format, **options)
+        return result.data.decode("utf-8", "surrogatepass")
 
     def evaluate(
         self,

@@ -2,7 +2,8 @@ r"""Score translators or classifiers on a test set.
 
 For a translator the command reports BLEU, chrF and TER from sacreBLEU, each
 with its signature and its 95 % confidence interval; the share of sentences that
-match exactly; and the scores by sentence length.
+match exactly; the share that keeps all placeholders, links and tags; and the
+scores by sentence length.
 References should look like the target side of the training data; otherwise a
 warning is printed. --normalise converts the sources only.
 
@@ -21,6 +22,7 @@ with the lowest chrF first, or the most probable wrong labels.
   clearhead evaluate runs/old runs/new --source test.en --reference test.de --json
   clearhead evaluate runs/my-model runs/my-model/training/checkpoints/average.safetensors \
     --source test.en --reference test.de
+  clearhead evaluate runs/program --data test.po
   clearhead evaluate runs/trec --data test.tsv --output errors.csv
 """
 
@@ -43,6 +45,7 @@ from clearhead.cli.options import (
     column,
     load_options,
     reject_unfit,
+    reject_unused,
     search_options,
 )
 from clearhead.cli.streams import (
@@ -84,9 +87,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     for name, fits, text in (
         ("--source", "translators", "sentences to translate"),
         ("--reference", "translators", "correct translations"),
-        ("--data", "classifiers", "examples with labels"),
     ):
         add_option(parser, name, fits=fits, metavar="FILE", help=f"{fits}: {text}")
+    parser.add_argument(
+        "--data",
+        metavar="FILE",
+        help="examples with labels; for translators instead of two files a file of pairs, such as "
+        ".tsv, .po or .tmx",
+    )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
@@ -168,11 +176,22 @@ def _check_output(args: Namespace) -> None:
 def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Report[TranslatorScores]:
     from clearhead.api.loading import load_translator
     from clearhead.data.judging.text_style import target_style
+    from clearhead.data.reading.pairs import read_pairs
     from clearhead.evaluation.evaluate import TranslatorSystem, evaluate_translators
 
-    files = required(args.source, "--source"), required(args.reference, "--reference")
-    sources = list(sentence_lines(files[0], "sources"))
-    references = list(sentence_lines(files[1], "references"))
+    if args.data is not None:
+        reject_unused({"--source": args.source, "--reference": args.reference}, "--data")
+        languages = next(iter(models.values())).config.data.languages
+        pairs = list(read_pairs([args.data], "test", languages))
+        files = args.data, args.data
+        sources, references = [p.source for p in pairs], [p.target for p in pairs]
+    else:
+        if args.source is None and args.reference is None:
+            todo = "name two files: --source FILE --reference FILE; or one of pairs: --data FILE"
+            raise DataError("there are no sentences to translate", todo=todo)
+        files = required(args.source, "--source"), required(args.reference, "--reference")
+        sources = list(sentence_lines(files[0], "sources"))
+        references = list(sentence_lines(files[1], "references"))
 
     def translate(name: str) -> list[str]:
         translator = load_translator(name, load_options(args, scores=False))

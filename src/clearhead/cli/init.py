@@ -9,6 +9,7 @@ prints the score of a linear model, if scikit-learn is installed.
   clearhead init my-model --train train.en train.de --validation val.en val.de
   clearhead init my-model --train pairs.tsv.gz --validation val.tsv --test test.tsv
   clearhead init my-model --train train.tsv --validation val.tsv --minutes 30
+  clearhead init my-model --train app.po memory.tmx more.tsv --validation val.po
   clearhead init topics --task classification --train train.csv --label-column topic
   clearhead init topics --task classification --train train.csv --start-from runs/bert
   clearhead init vowels --task classification --input features --train train.ts
@@ -79,6 +80,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="classification of texts: whether a text may have several labels, separated by | "
         "(default: yes if at least 5 %% of the labels have a |)",
     )
+    for side in ("source", "target"):
+        add_option(
+            parser,
+            f"--{side}-language",
+            fits="translators",
+            metavar="LANGUAGE",
+            default="",
+            help=f"translation: language of the {side}s, such as de or pt-BR; chooses the texts of "
+            "a .tmx file (default: as the files name it)",
+        )
     parser.add_argument(
         "--start-from",
         default="",
@@ -149,7 +160,8 @@ def _proposed(args: Namespace) -> CommentedConfig:
     if args.task == "translation":
         from clearhead.data.proposing.translation import propose_translation
 
-        return propose_translation(*files, args.start_from, brought)
+        languages = args.source_language, args.target_language
+        return propose_translation(*files, args.start_from, brought, languages)
     from clearhead.data.proposing.classification import propose_classification
 
     return propose_classification(

@@ -456,8 +456,9 @@ class Counter:
     def __exit__(self, *_: object) -> None:
         self.clear()
 
-    def show(self, done: int) -> None:
+    def show(self, done: int, total: int | None = None) -> None:
         """Show the number of finished inputs, at most twice per second."""
+        self._total = self._total if total is None else total
         now = self._clock()
         if self._terminal is None or now < self._next:
             return

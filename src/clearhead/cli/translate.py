@@ -1,4 +1,4 @@
-"""Translate lines of text.
+"""Translate lines of text, or a document.
 
 Each line of the input gives one line of output; an empty line gives an empty
 line. With --n-best N, N > 1, each gives N lines `number ||| translation |||
@@ -22,14 +22,22 @@ A warning is printed for input that looks different from the training text, for
 example with capitals if the training text has none. --normalise converts the
 input. The translations keep the style of the training text.
 
-The input is a text file. Tables, JSON, documents and subtitles are refused by
-the endings of their names. A warning is printed if line 1 has a tab, or looks like
-JSON or markup.
+A document is named after the model folder: .po, .html, .md, .srt, .vtt, .xlf,
+.json (its values), .docx, .txt (paragraphs), .csv and .tsv (a column), or a folder
+of these. Everything but its text stays as it is: markup, placeholders, code. What
+is translated already is left as it is. The places of doubtful translations are
+printed at the end, or all of them with --json.
+
+With -i the input is a text file. A warning is printed if line 1 has a tab, or looks
+like JSON or markup.
 
   clearhead translate runs/my-model < in.txt > out.txt
   clearhead translate runs/my-model -i in.txt.gz -o out.txt --beam-size 8
   clearhead translate runs/my-model --n-best 3 < in.txt
   clearhead translate runs/my-model --sample --temperature 0.8 --seed 7 < in.txt
+  clearhead translate runs/my-model app.po -o app.de.po
+  clearhead translate runs/my-model manual/ -o manual-de/
+  clearhead translate runs/my-model --format html < page.html > page.de.html
 """
 
 from __future__ import annotations
@@ -46,6 +54,7 @@ from clearhead.cli.options import (
     add_search,
     add_shared,
     load_options,
+    reject_unused,
     search_options,
 )
 from clearhead.cli.streams import (
@@ -60,7 +69,7 @@ from clearhead.cli.streams import (
     with_prefixes,
     write_results,
 )
-from clearhead.errors import ClearheadError, DataError, SearchError
+from clearhead.errors import ClearheadError, ConfigError, DataError, SearchError
 
 if TYPE_CHECKING:
     from clearhead.decoding.engine import Hypothesis
@@ -72,8 +81,15 @@ Format = Callable[[int, Line, "Sequence[Hypothesis]"], str]
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments and options."""
-    parser.usage = "%(prog)s FOLDER [options]"
+    parser.usage = "%(prog)s FOLDER [DOCUMENT] [options]"
     add_shared(parser, "folder")
+    parser.add_argument(
+        "document",
+        metavar="DOCUMENT",
+        nargs="?",
+        help="document to translate, or a folder of documents; -: stdin, with --format (default: "
+        "the lines of -i)",
+    )
     parser.add_argument(
         *("-i", "--input"),
         dest="input_file",
@@ -82,6 +98,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="input file, one sentence per line (default: -, stdin; a terminal shows a prompt)",
     )
     add_shared(parser, "--output")
+    parser.add_argument(
+        "--format",
+        metavar="FORMAT",
+        help="format of the document: po, html, markdown, srt, vtt, xliff, json, docx, text, csv "
+        "or tsv (default: by the end of its name)",
+    )
+    add_shared(parser, "--text-column")
     parser.add_argument(
         "--n-best",
         type=int,
@@ -111,9 +134,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    """Translate the input line by line."""
+    """Translate the document, or the input line by line."""
     from clearhead.api.loading import load_translator
+    from clearhead.cli.documents import report_repeated
 
+    if args.document is not None or args.format is not None:
+        _translate_documents(args)
+        return
+    reject_unused({"--text-column": args.text_column}, "lines of text")
     if args.input_file == args.prefix_file == STANDARD:
         raise DataError("input and prefixes cannot both come from the standard input")
     failed: list[ClearheadError] = []
@@ -134,8 +162,30 @@ def run(args: Namespace) -> None:
             return form(number, line, hypotheses)
 
         write_results(args, ranks, lines, total, "sentence", translate, written)
+        report_repeated(translator)
     if failed:
         raise SystemExit(failed[0].exit_code)
+
+
+def _translate_documents(args: Namespace) -> None:
+    from clearhead.api.loading import load_translator
+    from clearhead.cli.documents import translate_documents
+    from clearhead.ranks import joined_ranks
+    from clearhead.text.documents import check_format
+
+    options = {"--n-best": args.n_best, "--prefix-file": args.prefix_file, "--scores": args.scores}
+    if args.document is not None and args.input_file != STANDARD:
+        options["--input"] = args.input_file
+    reject_unused(options, "a document")
+    if args.format is not None:
+        check_format(args.format)
+    with joined_ranks() as ranks:
+        if ranks.count > 1:
+            what, todo = "one process translates documents", "start it without torchrun"
+            raise ConfigError(what, todo=todo)
+    with warnings_printed():
+        translator = load_translator(args.folder, load_options(args, scores=False))
+    translate_documents(args, translator, search_options(args, translator.search))
 
 
 def _format(json_lines: bool, scores: bool, n_best: int, tokenizer: Tokenizer) -> Format:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clearhead.data.corpus import Corpus, Mixture
+from clearhead.data.corpus import Corpus, Epoch
 from clearhead.data.order import batch_order, chunk_order, divide, largest
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
@@ -27,7 +27,7 @@ PREPARED_BATCHES = 4  # ahead of training
 IdPair = tuple[list[int], list[int]]
 """The ids of a source and of a target, without BOS and EOS."""
 
-Pairs = Corpus | Mixture
+Pairs = Corpus | Epoch
 """Encoded pairs, which are read by row."""
 
 T = TypeVar("T")

@@ -20,10 +20,12 @@ import fcntl
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
@@ -33,7 +35,7 @@ import numpy as np
 from clearhead.data.judging.checks import PAIRS, Checker
 from clearhead.data.judging.report import FINDINGS, DataReport, write_findings
 from clearhead.data.judging.text_style import Extent, ExtentCounts
-from clearhead.data.reading.pairs import Pair
+from clearhead.data.reading.pairs import CORPUS_LINES, Pair
 from clearhead.data.reading.parts import DataPart
 from clearhead.errors import ClearheadError, DataError, reason
 from clearhead.folder.files import (
@@ -46,6 +48,7 @@ from clearhead.folder.files import (
 )
 from clearhead.folder.manifest import Entry, check, entries_in, entry_of, sealed, unsealed
 from clearhead.settings import DataConfig
+from clearhead.text.spans import NOTHING, Protection
 from clearhead.tokenizer import Tokenizer
 
 FORMAT_VERSION = 8
@@ -119,6 +122,19 @@ class Corpus:
         entry = int(np.searchsorted(self._lines[:, 0], row, side="right")) - 1
         return self._part.place(Pair("", "", row + int(self._lines[entry, 1])))
 
+    @property
+    def data_sets(self) -> list[range]:
+        """The rows of each data set of the training files."""
+        numbers = (self._lines[:, 0] + self._lines[:, 1]) // CORPUS_LINES
+        ends = [*self._lines[1:, 0].tolist(), len(self)]
+        found: dict[int, range] = {}
+        for number, start, end in zip(
+            numbers.tolist(), self._lines[:, 0].tolist(), ends, strict=True
+        ):
+            found[number] = range(found[number].start if number in found else start, end)
+        # A set of which no pair is left has no line.
+        return [found.get(number, range(0)) for number in range(max(found, default=-1) + 1)]
+
     @cached_property
     def source_lengths(self) -> np.ndarray:
         """The tokens of each source sentence, int32 (N,)."""
@@ -136,24 +152,42 @@ class Corpus:
         return np.asarray(self._ids[side][offsets[row] : offsets[row + 1]])
 
 
-class Mixture:
-    """The pairs of one epoch: all new ones, and a random sample of the earlier ones (replay).
+class Epoch:
+    """The pairs of one epoch, read like a `Corpus`; a function of (seed, epoch).
 
-    Fine-tuning on new data alone makes a translator forget what it does not see any more (McCloskey
-    and Cohen 1989); pairs of its earlier training prevent it (Robins 1995). It is read like a
-    `Corpus`. The sample is a function of (seed, epoch): `share` of the pairs, at least 0 and less
-    than 1. An earlier pair occurs again only after all others.
+    With `weights`, one for each data set, an epoch has so many times its pairs: a weight of 2 has
+    each pair twice, 0.5 another half of the pairs in each epoch. With `replay`, `share` of the
+    pairs are a sample of earlier ones, at least 0 and less than 1: fine-tuning on new data alone
+    makes a translator forget what it does not see any more (McCloskey and Cohen 1989), and pairs of
+    its earlier training prevent it (Robins 1995). Of a sample, a pair occurs again only after all
+    others.
     """
 
-    def __init__(self, new: Corpus, earlier: Corpus, share: float, seed: int, epoch: int) -> None:
-        self.new, self.earlier = new, earlier
-        count = round(len(new) * share / (1 - share))
-        rng = np.random.default_rng((seed, epoch, 1))
-        rounds = [rng.permutation(len(earlier)) for _ in range(-(-count // len(earlier)))]
-        self._rows = np.concatenate([np.empty(0, dtype=np.int64), *rounds])[:count]
+    def __init__(
+        self,
+        corpus: Corpus,
+        seed: int,
+        epoch: int,
+        weights: Sequence[float] = (),
+        replay: Corpus | None = None,
+        share: float = 0.0,
+    ) -> None:
+        self._parts: list[tuple[Corpus, np.ndarray | range]] = []
+        sets = corpus.data_sets if weights else ()
+        for number, (rows, weight) in enumerate(zip(sets, weights, strict=False)):
+            rng = np.random.default_rng((seed, epoch, 2, number))
+            chosen = rows.start + _sampled(len(rows), math.ceil(weight * len(rows)), rng)
+            self._parts.append((corpus, chosen))
+        if not weights:
+            self._parts.append((corpus, range(len(corpus))))
+        if replay is not None:
+            count = round(sum(len(rows) for _, rows in self._parts) * share / (1 - share))
+            rng = np.random.default_rng((seed, epoch, 1))
+            self._parts.append((replay, _sampled(len(replay), count, rng)))
+        self._ends = np.cumsum([len(rows) for _, rows in self._parts])
 
     def __len__(self) -> int:
-        return len(self.new) + len(self._rows)
+        return int(self._ends[-1])
 
     def source(self, row: int) -> np.ndarray:
         corpus, place = self._place(row)
@@ -169,18 +203,28 @@ class Mixture:
 
     @cached_property
     def source_lengths(self) -> np.ndarray:
-        earlier = self.earlier.source_lengths[self._rows]
-        return np.concatenate((self.new.source_lengths, earlier))
+        return np.concatenate([_at(each.source_lengths, rows) for each, rows in self._parts])
 
     @cached_property
     def target_lengths(self) -> np.ndarray:
-        earlier = self.earlier.target_lengths[self._rows]
-        return np.concatenate((self.new.target_lengths, earlier))
+        return np.concatenate([_at(each.target_lengths, rows) for each, rows in self._parts])
 
     def _place(self, row: int) -> tuple[Corpus, int]:
-        if row < len(self.new):
-            return self.new, row
-        return self.earlier, int(self._rows[row - len(self.new)])
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        part = int(np.searchsorted(self._ends, row, side="right"))
+        corpus, rows = self._parts[part]
+        return corpus, int(rows[row - (int(self._ends[part - 1]) if part else 0)])
+
+
+def _at(lengths: np.ndarray, rows: np.ndarray | range) -> np.ndarray:
+    return lengths[rows.start : rows.stop] if isinstance(rows, range) else lengths[rows]
+
+
+def _sampled(rows: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """So many rows (count,), each again only after all others."""
+    rounds = [rng.permutation(rows) for _ in range(-(-count // max(1, rows)))]
+    return np.concatenate([np.empty(0, dtype=np.int64), *rounds])[:count]
 
 
 def _dtype(vocabulary_size: int) -> np.dtype:
@@ -226,6 +270,7 @@ def build_corpus(
     held_out: Iterable[Pair] = (),
     progress: Callable[[int], None] | None = None,
     note: TakeLine = lambda line: None,
+    protection: Protection = NOTHING,
 ) -> Corpus:
     """The corpus of the training pairs: a new one, or the one that was written before.
 
@@ -235,7 +280,7 @@ def build_corpus(
     Raises:
         DataError: a file cannot be used, no pair is left, or the disk is full.
     """
-    checker = Checker(part, PAIRS, config, held_out)
+    checker = Checker(part, PAIRS, config, held_out, protection)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / _key(part, tokenizers, config, checker)
@@ -273,6 +318,7 @@ def _key(part: DataPart, tokenizers: Tokenizers, config: DataConfig, checker: Ch
         [name for name, _ in part.hashes],
         [Entry.of(content) for each in tokenizers for content in each.files("").values()],
         *(config.max_length, config.max_length_ratio),
+        (part.languages, asdict(checker.protection), checker.protection.expression),
         checker.rules,
     )
     key = hashlib.blake2b(json.dumps(settings).encode(), digest_size=8)
@@ -316,7 +362,7 @@ def write_corpus(
             counts = ExtentCounts(), ExtentCounts()
             read, pairs = 0, part.pairs()
             while block := _next_block(pairs):
-                rows = encode_pairs(block, tokenizers)
+                rows = encode_pairs(block, tokenizers, checker.protection)
                 keep = checker.check(block, lengths_of(rows), note)
                 for side, its_rows in zip(sides, rows, strict=True):
                     side.append(list(itertools.compress(its_rows, keep)))
@@ -356,10 +402,25 @@ def _next_block(pairs: Iterator[Pair]) -> list[Pair]:
     return block
 
 
-def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers) -> list[list[list[int]]]:
-    """The ids of all sources, and those of all targets, without BOS and EOS."""
-    sources = tokenizers[0].encode_batch([pair.source for pair in pairs])
-    return [sources, tokenizers[1].encode_batch([pair.target for pair in pairs])]
+def encode_pairs(
+    pairs: Sequence[Pair], tokenizers: Tokenizers, protection: Protection = NOTHING
+) -> list[list[list[int]]]:
+    """The ids of all sources, and those of all targets, without BOS and EOS.
+
+    Protected spans are symbols, if both sides of a pair have the same spans.
+    """
+    masked = [mask_pair(pair, protection) for pair in pairs]
+    return [
+        tokenizer.encode_batch([pair[side] for pair in masked])
+        for side, tokenizer in enumerate(tokenizers)
+    ]
+
+
+def mask_pair(pair: Pair, protection: Protection) -> tuple[str, str]:
+    """Both sides of a pair with symbols for protected spans, if they have the same spans."""
+    # The numbers of symbols depend on the line, so that all symbols are learned alike.
+    masked = protection.mask_pair(pair.source, pair.target, seed=pair.line)
+    return masked or (protection.unmarked(pair.source), protection.unmarked(pair.target))
 
 
 def lengths_of(sides: Sequence[Sequence[Sized]]) -> np.ndarray:

@@ -18,6 +18,7 @@ from clearhead.data.corpus import (
     build_corpus,
     encode_pairs,
     lengths_of,
+    mask_pair,
     remove_other_corpora,
 )
 from clearhead.data.inputs import FeatureInputs, Inputs, feature_inputs, text_inputs
@@ -38,6 +39,7 @@ from clearhead.data.trainable import (
 from clearhead.errors import ConfigError, DataError
 from clearhead.folder.files import atomic_file
 from clearhead.settings import RunConfig
+from clearhead.text.spans import protection_of
 from clearhead.tokenizer import Tokenizer, form_of, learn_tokenizer, with_form
 
 FEWEST = 20
@@ -68,11 +70,11 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
     """
     form = form_of(config, (pair.source for pair in parts.train.pairs()))
     forms = form, form.of_target()
+    protection = protection_of(config.tokenizer)
 
     def learn(*sides: int) -> Tokenizer:
-        texts = (
-            forms[side](pair[side]) for pair in pairs_to_learn(config, parts) for side in sides
-        )
+        pairs = (mask_pair(pair, protection) for pair in pairs_to_learn(config, parts))
+        texts = (forms[side](pair[side]) for pair in pairs for side in sides)
         return learn_tokenizer(texts, config.tokenizer, forms[sides[-1]])
 
     if config.tokenizer.joint:
@@ -103,20 +105,24 @@ def prepare_pairs(
     training pairs read so far, `note` with lines about an earlier corpus. With `checks` the
     findings in the validation and test pairs are reported and written beside the corpus.
     """
-    data, held_out = config.data, parts.held_out
-    corpus = build_corpus(folder, parts.train, tokenizers, data, held_out, progress, note)
+    data, held_out, protection = config.data, parts.held_out, protection_of(config.tokenizer)
+    corpus = build_corpus(
+        folder, parts.train, tokenizers, data, held_out, progress, note, protection
+    )
     found = [(corpus.report, corpus.findings)]
     replay = None
     if parts.replay:
-        replay = build_corpus(folder, parts.replay, tokenizers, data, held_out, note=note)
+        replay = build_corpus(
+            folder, parts.replay, tokenizers, data, held_out, note=note, protection=protection
+        )
         found.append((replay.report, replay.findings))
     remove_other_corpora(folder, [each.folder for each in (corpus, replay) if each is not None])
     for part, earlier in ((parts.validation, ()), (parts.test, parts.validation.examples)):
         if not (part and checks):
             continue
         file = corpus.folder / f"{part.name}-{FINDINGS}"
-        checker = Checker(part, PAIRS, data, earlier)
-        lengths = lengths_of(encode_pairs(part.examples, tokenizers))
+        checker = Checker(part, PAIRS, data, earlier, protection)
+        lengths = lengths_of(encode_pairs(part.examples, tokenizers, protection))
         with atomic_file(file, DataError) as unfinished, write_findings(unfinished) as note_place:
             checker.check(part.examples, lengths, note_place)
         found.append((checker.report(), file))
@@ -151,7 +157,9 @@ def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
         )
         return feature_inputs(config, normaliser)
     texts = [example.input for example in train]
-    tokenizer = learn_tokenizer(texts, config.tokenizer, form_of(config, texts))
+    # A classifier reads spans as text.
+    settings = replace(config.tokenizer, protect=(), protect_patterns=())
+    tokenizer = learn_tokenizer(texts, settings, form_of(config, texts))
     return text_inputs(config, tokenizer)
 
 

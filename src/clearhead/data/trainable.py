@@ -17,9 +17,10 @@ from clearhead.data.labels import Labels
 from clearhead.data.reading.columns import columns_hint
 from clearhead.data.reading.features import count_features
 from clearhead.data.reading.labelled import SEPARATOR, Labelled, in_columns
+from clearhead.data.reading.pairs import Pair, corpora_of
 from clearhead.data.reading.parts import DataPart, Parts, parts_of
 from clearhead.data.validation_split import split_validation
-from clearhead.errors import DataError, first_few
+from clearhead.errors import ConfigError, DataError, first_few
 from clearhead.settings import DataConfig, RunConfig
 
 SHOWN_NAMES = 5
@@ -44,6 +45,7 @@ def check_trainable(config: RunConfig) -> list[str]:
         check_agreement(config, Parts(train, DataPart("validation"), DataPart("test")))
     parts = parts_of(config)
     if config.task == "translation":
+        check_weights(config)
         validation, test = parts.validation.read(config), parts.test.read(config)
         parts = parts._replace(validation=validation, test=test)
         warnings = check_agreement(config, parts)
@@ -56,7 +58,21 @@ def check_trainable(config: RunConfig) -> list[str]:
     return [*warnings, *(finding.line(parts.test.name) for finding in unknown)]
 
 
-def pairs_to_learn(config: RunConfig, parts: Parts) -> Iterator[tuple[str, str]]:
+def check_weights(config: RunConfig) -> None:
+    """Raise a `ConfigError` unless there is a weight for each data set, or none."""
+    weights, sets = config.data.weights, len(corpora_of(config.data.train))
+    if weights and not any(weights):
+        what, why = "all of data.weights are 0", "so no pair is left to train on"
+    elif weights and len(weights) != sets:
+        what = f"data.weights has {len(weights)} numbers for {sets} data sets"
+        why = "two parallel files are one data set, like a file with both sides"
+    else:
+        return
+    todo = "give one for each data set, at least one of them above 0"
+    raise ConfigError(what, setting="data.weights", why=why, todo=todo)
+
+
+def pairs_to_learn(config: RunConfig, parts: Parts) -> Iterator[Pair]:
     """The training pairs that are not held out; it is an error if there are none."""
     dropped = parts.held_out if config.data.drop_held_out else ()
     of_pair = PAIRS.hashes["pair"]
@@ -69,7 +85,7 @@ def pairs_to_learn(config: RunConfig, parts: Parts) -> Iterator[tuple[str, str]]
             why="all pairs are also in the validation or test data",
             todo="name other files, or set data.drop_held_out = false",
         )
-    yield from ((pair.source, pair.target) for pair in chain([first], learned))
+    yield from chain([first], learned)
 
 
 def read_labelled(config: RunConfig, parts: Parts) -> Parts:

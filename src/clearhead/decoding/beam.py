@@ -69,7 +69,7 @@ class Trace:
 def beam_search(
     stepper: Stepper,
     longest: Sequence[int],
-    prefixes: Sequence[Sequence[int]],
+    constraints: Constraints,
     config: SearchConfig,
     trace: Trace | None = None,
 ) -> list[list[Hypothesis]]:
@@ -82,7 +82,6 @@ def beam_search(
     score divided by the length penalty; among equals, the one found first is better. A beam of 1
     is greedy search. `longest` has the maximum number of steps of each sentence.
     """
-    constraints = Constraints(config, prefixes)
     limit = np.asarray(longest, dtype=np.int64)
     widths = np.full(len(longest), config.beam_size)
     rows = Rows(stepper, np.arange(len(longest)), config.length_penalty)

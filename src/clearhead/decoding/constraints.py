@@ -1,13 +1,15 @@
-"""The constraints of a search: forced prefixes and forbidden tokens."""
+"""The constraints of a search: what may not follow, what must be copied, forced prefixes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from clearhead.decoding.engine import Sentence
 from clearhead.decoding.stepper import Ids, Rows
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
@@ -16,23 +18,84 @@ FREE = -1
 """Marks a position that no prefix forces."""
 
 
-class Constraints:
-    """Forbids tokens by setting their logits to minus infinity.
+class Constraint(Protocol):
+    """Forbids tokens by setting their logits to minus infinity."""
 
-    Forbidden are padding and the start symbol, the end symbol before `min_length` tokens, and with
-    `no_repeat_ngram` = n a second occurrence of any n-gram (Paulus et al. 2018, section 2.5). A
-    forced prefix of a sentence overrides all of these.
+    def apply(self, logits: Tensor, rows: Rows) -> None:
+        """Forbid, in place, tokens that may not follow each row; logits (rows, vocabulary)."""
+        ...
+
+
+class Forbidden:
+    """Forbids what the settings of a search forbid, padding and the start symbol.
+
+    The end symbol is forbidden before `min_length` tokens. With `no_repeat_ngram` = n a second
+    occurrence of any n-gram is (Paulus et al. 2018, section 2.5), but not of `repeatable` tokens.
     """
 
-    def __init__(self, config: SearchConfig, prefixes: Sequence[Sequence[int]]) -> None:
+    def __init__(self, config: SearchConfig, repeatable: Sequence[int] = ()) -> None:
         self._config = config
+        self._repeatable = list(repeatable)
+
+    def apply(self, logits: Tensor, rows: Rows) -> None:
+        """See `Constraint`."""
+        logits[:, PAD] = -torch.inf
+        logits[:, BOS] = -torch.inf
+        if rows.steps < self._config.min_length:
+            logits[:, EOS] = -torch.inf
+        if 0 < self._config.no_repeat_ngram <= rows.steps:
+            copied = logits[:, self._repeatable]
+            logits[_repeating(rows.tokens, self._config.no_repeat_ngram)] = -torch.inf
+            logits[:, self._repeatable] = copied
+
+
+class Copies:
+    """Lets each output have the symbols of its source, and each as often.
+
+    An output ends only after it has all of them. The last positions before its maximum length are
+    for those that are missing.
+
+    Args:
+        symbols: the target id of each symbol, (K,).
+        counts: how often each output must have each symbol, (sentences, K).
+        longest: the maximum length of each output, the end symbol included, (sentences,).
+    """
+
+    def __init__(self, symbols: Sequence[int], counts: Ids, longest: Sequence[int]) -> None:
+        self._symbols = np.array(symbols)
+        self._counts = counts
+        self._longest = np.array(longest)
+
+    def apply(self, logits: Tensor, rows: Rows) -> None:
+        """See `Constraint`."""
+        used = (rows.tokens[:, :, None] == self._symbols).sum(axis=1)
+        left = (self._counts[rows.sentence] - used).clip(min=0)
+        missing = left.sum(axis=1)
+        allowed = torch.from_numpy(left > 0).to(logits.device)
+        symbols = torch.from_numpy(self._symbols).to(logits.device)
+        kept = logits[:, symbols].masked_fill(~allowed, -torch.inf)
+        waiting = np.flatnonzero(missing)
+        logits[torch.from_numpy(waiting).to(logits.device), EOS] = -torch.inf
+        # One position is for the end symbol.
+        last = (missing > 0) & (self._longest[rows.sentence] - rows.steps - 1 <= missing)
+        logits[torch.from_numpy(np.flatnonzero(last)).to(logits.device)] = -torch.inf
+        logits[:, symbols] = kept
+
+
+class Constraints:
+    """All constraints of a search. A forced prefix of a sentence overrides all others."""
+
+    def __init__(
+        self, constraints: Sequence[Constraint], prefixes: Sequence[Sequence[int]] = ()
+    ) -> None:
+        self._constraints = constraints
         longest = max(map(len, prefixes), default=0)
         self._forced = np.full((len(prefixes), longest), FREE, dtype=np.int64)
         for sentence, prefix in enumerate(prefixes):
             self._forced[sentence, : len(prefix)] = prefix
 
     def apply(self, logits: Tensor, rows: Rows) -> None:
-        """Forbid, in place, the tokens that may not follow each row; logits (rows, vocabulary)."""
+        """See `Constraint`."""
         if rows.steps >= self._forced.shape[1]:
             self._forbid(logits, rows)
             return
@@ -45,13 +108,20 @@ class Constraints:
         logits[forced_rows, forced_tokens] = forced_logits
 
     def _forbid(self, logits: Tensor, rows: Rows) -> None:
-        """Apply the constraints other than forced prefixes."""
-        logits[:, PAD] = -torch.inf
-        logits[:, BOS] = -torch.inf
-        if rows.steps < self._config.min_length:
-            logits[:, EOS] = -torch.inf
-        if 0 < self._config.no_repeat_ngram <= rows.steps:
-            logits[_repeating(rows.tokens, self._config.no_repeat_ngram)] = -torch.inf
+        for constraint in self._constraints:
+            constraint.apply(logits, rows)
+
+
+def constraints_of(
+    config: SearchConfig, sentences: Sequence[Sentence], longest: Sequence[int]
+) -> Constraints:
+    """The constraints of a search; `longest` are the maximum lengths of the outputs."""
+    symbols = sorted({token for each in sentences for token in each.copies})
+    found: list[Constraint] = [Forbidden(config, symbols)]
+    if symbols:
+        counts = [[each.copies.get(symbol, 0) for symbol in symbols] for each in sentences]
+        found.append(Copies(symbols, np.array(counts), longest))
+    return Constraints(found, [each.prefix for each in sentences])
 
 
 def _repeating(tokens: Ids, n: int) -> tuple[Tensor, Tensor]:

@@ -50,7 +50,8 @@ class CTranslate2Engine:
     Greedy search gives the same outputs as PyTorch. Beam search differs in a few sentences: in
     CTranslate2 a live hypothesis replaces a finished one in the beam, in `clearhead.decoding` it
     does not. When an output is finished, how long it may be and how hypotheses rank are as in
-    `clearhead.decoding`.
+    `clearhead.decoding`. Of the hypotheses of a beam, those count that copy all symbols of the
+    source, if there are some.
 
     Scores are those of the model under teacher forcing, computed in a second pass over the
     outputs. With `scores=False` this pass is skipped. `token_scores` are then empty, and `score`
@@ -128,8 +129,8 @@ class CTranslate2Engine:
 
     def _longest(self, sentence: Sentence, search: SearchConfig) -> int:
         """The maximum number of tokens of the output."""
-        ids, prefix, _ = sentence
-        return longest_output(len(ids), search, len(prefix), self.exported.positions)
+        least, positions = sentence.least_output, self.exported.positions
+        return longest_output(len(sentence.ids), search, least, positions)
 
     def translate(
         self,
@@ -174,7 +175,10 @@ class CTranslate2Engine:
     def _translate_batch(
         self, batch: Sequence[Sentence], search: SearchConfig
     ) -> list[list[Hypothesis]]:
-        found = self._search_batch(batch, search)
+        found = [
+            _copying(sentence, hypotheses, search.n_best)
+            for sentence, hypotheses in zip(batch, self._search_batch(batch, search), strict=True)
+        ]
         # With forced or forbidden tokens the scores of the search are not log-probabilities of the
         # model. A beam then scores all its hypotheses before they are ranked.
         forced = any(sentence.prefix for sentence in batch)
@@ -271,6 +275,14 @@ class CTranslate2Engine:
         return [ranked([scored(h) for h in each], search.n_best) for each in found]
 
 
+def _copying(
+    sentence: Sentence, hypotheses: Sequence[Hypothesis], n_best: int
+) -> Sequence[Hypothesis]:
+    """The hypotheses that copy the symbols of a sentence, if there are enough; or else all."""
+    found = [each for each in hypotheses if each.finished and sentence.is_copied(each.tokens)]
+    return found if len(found) >= n_best else hypotheses
+
+
 def _named(names: Sequence[str], tokens: Iterable[Sequence[int]]) -> list[list[str]]:
     return [[names[i] for i in ids] for ids in tokens]
 
@@ -291,11 +303,13 @@ class AutoEngine:
     """Runs CTranslate2 for every search that it supports, and PyTorch for the others.
 
     Which of the two runs a call depends only on the arguments of that call. The PyTorch engine of
-    the same model is made when it is needed first.
+    the same model is made when it is needed first. It also translates the sentences again whose
+    symbols CTranslate2 did not copy; `repeated` counts them.
     """
 
     def __init__(self, exported: CTranslate2Engine, make_torch: Callable[[], TorchEngine]) -> None:
         self.exported = exported
+        self.repeated = 0
         self._make_torch = make_torch
 
     @cached_property
@@ -322,5 +336,19 @@ class AutoEngine:
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, in their order; see `Engine`."""
-        engine = self.torch if self.exported.unsupported(sentences, search) else self.exported
-        return engine.translate(sentences, search, batch_size=batch_size, progress=progress)
+        if self.exported.unsupported(sentences, search):
+            return self.torch.translate(sentences, search, batch_size=batch_size, progress=progress)
+        found = self.exported.translate(sentences, search, batch_size=batch_size, progress=progress)
+        wrong = [
+            i
+            for i, hypotheses in enumerate(found)
+            if not all(sentences[i].is_copied(each.tokens) for each in hypotheses)
+        ]
+        if wrong:
+            self.repeated += len(wrong)
+            again = self.torch.translate(
+                [sentences[i] for i in wrong], search, batch_size=batch_size
+            )
+            for i, hypotheses in zip(wrong, again, strict=True):
+                found[i] = hypotheses
+        return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -72,11 +72,24 @@ class Sentence(NamedTuple):
         prefix: the ids that the output must begin with.
         key: the number, at least 0, that random draws depend on. Errors count sentences by it,
             from 1.
+        copies: how often the output must have each of these ids. Not every engine can do this:
+            `is_copied` shows it.
     """
 
     ids: Sequence[int]
     prefix: Sequence[int] = ()
     key: int = 0
+    copies: Mapping[int, int] = {}
+
+    @property
+    def least_output(self) -> int:
+        """The number of tokens that the output must have; with `copies`, the end symbol is one."""
+        copied = sum(self.copies.values())
+        return len(self.prefix) + (copied + 1 if copied else 0)
+
+    def is_copied(self, tokens: Sequence[int]) -> bool:
+        """Whether an output has the ids of `copies` as often as it must."""
+        return all(tokens.count(token) == count for token, count in self.copies.items())
 
 
 def numbered(
@@ -142,23 +155,23 @@ def length_penalty(length: int, alpha: float) -> float:
 
 
 def longest_output(
-    source_length: int, config: SearchConfig, prefix_length: int = 0, positions: int | None = None
+    source_length: int, config: SearchConfig, least: int = 0, positions: int | None = None
 ) -> int:
     """The maximum number of tokens of an output, the end symbol included.
 
     This is `max_length_ratio * source_length + max_length_offset`, rounded up. It is at least
-    `prefix_length + max_length_offset`, and at least `min_length` and the end symbol. It is at
-    most `max_length`, if that is set. A prefix that is longer than `max_length` is the output. The
+    `least + max_length_offset`, and at least `min_length` and the end symbol. It is at most
+    `max_length`, if that is set, but not less than `least`, such as the length of a prefix. The
     model may have a limit, too: its `positions` for an output.
     """
     # Without the small number 1.1 * 50 gives 56, because in floats it is 55.00000000000001.
     longest = math.ceil(config.max_length_ratio * source_length + config.max_length_offset - 1e-9)
-    longest = max(longest, prefix_length + config.max_length_offset)
+    longest = max(longest, least + config.max_length_offset)
     if config.min_length:
         longest = max(longest, config.min_length + 1)
     if config.max_length:
         longest = min(longest, config.max_length)
-    longest = max(longest, prefix_length)
+    longest = max(longest, least)
     return longest if positions is None else min(longest, positions)
 
 
@@ -208,7 +221,7 @@ def check_prefixes(
 
     The model has so many target tokens and `positions` for an output.
     """
-    for _, prefix, key in sentences:
+    for _, prefix, key, _ in sentences:
         if any(token in (PAD, BOS, EOS) or not 0 <= token < vocabulary for token in prefix):
             raise SearchError(
                 f"the prefix of sentence {key + 1} contains padding, a start or an end symbol, or "

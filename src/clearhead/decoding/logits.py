@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -55,16 +57,18 @@ def best_tokens(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def likeliest_token(
-    logits: Tensor, first: int, scored: bool = True
+    logits: Tensor, first: int, scored: bool = True, forbidden: Sequence[int] = ()
 ) -> tuple[np.ndarray, np.ndarray]:
     """The likeliest token of each row of logits (rows, vocabulary), and its log-probability.
 
-    Ids before `first` may not be chosen. If not `scored`, logits are returned instead of
-    log-probabilities, and those before `first` are ignored. They are minus infinity if no token is
-    possible, and NaN or plus infinity if a logit is. On a CPU the logits are overwritten.
+    Ids before `first` and `forbidden` ones may not be chosen. If not `scored`, logits are returned
+    instead of log-probabilities, and those of such ids are ignored. They are minus infinity if no
+    token is possible, and NaN or plus infinity if a logit is. On a CPU the logits are overwritten.
     """
     # Over all tokens, those before `first` included: scores are the model's own.
     normaliser = log_normaliser(logits) if scored else None
+    if forbidden:
+        logits[:, forbidden] = -torch.inf
     if logits.device.type != "cpu":
         best, tokens = logits[:, first:].max(dim=1, keepdim=True)
         scores = best if normaliser is None else log_probabilities(best, normaliser)

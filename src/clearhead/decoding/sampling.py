@@ -19,7 +19,7 @@ from clearhead.tokenizer import EOS
 def sample(
     stepper: Stepper,
     longest: Sequence[int],
-    prefixes: Sequence[Sequence[int]],
+    constraints: Constraints,
     config: SearchConfig,
     keys: Sequence[int],
 ) -> list[list[Hypothesis]]:
@@ -29,7 +29,7 @@ def sample(
     depends only on `config.seed`, the key of the sentence and the number of the draw. The
     distribution is changed by temperature, `top_k` and `top_p`, in this order (Holtzman et al.
     2020, section 3). The scores are those of the unchanged distribution of the model. `longest`
-    has the maximum number of steps of each sentence.
+    has the maximum number of steps of each sentence. To the `constraints` each draw is a sentence.
     """
     count = config.n_best
     # From here on each draw is a sentence of its own.
@@ -43,7 +43,6 @@ def sample(
             for draw in range(count)
         ]
     )
-    constraints = Constraints(config, [prefix for prefix in prefixes for _ in range(count)])
     rows = Rows(stepper, source, config.length_penalty)
     while rows.stop_at(limit):
         tokens, scores = _draw(rows, constraints, config, uniform[rows.sentence, rows.steps])

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from clearhead.decoding.beam import Trace, beam_search
+from clearhead.decoding.constraints import constraints_of
 from clearhead.decoding.engine import (
     COMMON_SETTINGS,
     Hypothesis,
@@ -52,31 +53,40 @@ def search(
         SearchError: the logits contain NaN or plus infinity.
     """
     longest = [
-        longest_output(len(sentence.ids), config, len(sentence.prefix), positions)
+        longest_output(len(sentence.ids), config, sentence.least_output, positions)
         for sentence in sentences
     ]
     if not sentences:
         return []
-    prefixes = [sentence.prefix for sentence in sentences]
+    # Each draw is a sentence of its own.
+    draws = config.n_best if config.method == "sampling" else 1
+    rows = [i for i in range(len(sentences)) for _ in range(draws)]
+    constraints = constraints_of(config, [sentences[i] for i in rows], [longest[i] for i in rows])
     with torch.inference_mode():
         stepper.start([sentence.ids for sentence in sentences])
         if config.method == "sampling":
-            return sample(stepper, longest, prefixes, config, [each.key for each in sentences])
-        plain = not beyond(config, COMMON_SETTINGS) and not any(prefixes) and trace is None
+            return sample(stepper, longest, constraints, config, [each.key for each in sentences])
+        is_free = not any(each.prefix or any(each.copies.values()) for each in sentences)
+        plain = is_free and not beyond(config, COMMON_SETTINGS) and trace is None
         if config.beam_size == 1 and plain:
-            return greedy_search(stepper, longest, config, scored)
-        return beam_search(stepper, longest, prefixes, config, trace)
+            forbidden = sorted({token for each in sentences for token in each.copies})
+            return greedy_search(stepper, longest, config, scored, forbidden)
+        return beam_search(stepper, longest, constraints, config, trace)
 
 
 def greedy_search(
-    stepper: Stepper, longest: Sequence[int], config: SearchConfig, scored: bool = True
+    stepper: Stepper,
+    longest: Sequence[int],
+    config: SearchConfig,
+    scored: bool = True,
+    forbidden: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """The hypothesis of each sentence of a started stepper: the likeliest token at every step.
 
     The result is that of beam search with a beam of 1. This loop leaves out what only several
     hypotheses need, a fifth of the time of a small model (docs/decisions/0010). The only
-    constraint that it supports is `min_length`. Scores take a pass over all logits; without, the
-    logits of tokens that may not follow are not checked.
+    constraints that it supports are `min_length` and `forbidden` tokens. Scores take a pass over
+    all logits; without, the logits of tokens that may not follow are not checked.
     """
     tokens: list[list[int]] = [[] for _ in longest]
     scores: list[list[float]] = [[] for _ in longest]
@@ -90,7 +100,7 @@ def greedy_search(
             live, newest = live[going], newest[going]
         logits = stepper.step(torch.from_numpy(newest))
         newest, score = likeliest_token(
-            logits, EOS if steps >= config.min_length else EOS + 1, scored
+            logits, EOS if steps >= config.min_length else EOS + 1, scored, forbidden
         )
         check_scores(score)
         # Where no token may follow, the sentence stops as it is.

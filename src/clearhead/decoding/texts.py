@@ -21,7 +21,8 @@ from clearhead.decoding.engine import (
 from clearhead.errors import ClearheadError, ConfigError, Remark, SearchError, warn_of_texts
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import idle_for, method_for
-from clearhead.tokenizer import Tokenizer, cut
+from clearhead.text.spans import NOTHING, SPANS, Masked, Protection
+from clearhead.tokenizer import SYMBOLS, Tokenizer, cut
 from clearhead.tokenizer.normal_form import is_blank
 
 EMPTY = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, finished=True)
@@ -66,6 +67,7 @@ def translate_texts(
     tokenizers: tuple[Tokenizer, Tokenizer],
     texts: Sequence[str],
     search: SearchConfig,
+    protection: Protection = NOTHING,
     *,
     prefixes: Sequence[str] | None = None,
     batch_size: int = 64,
@@ -77,7 +79,7 @@ def translate_texts(
 
     A text of more tokens than the engine reads is cut. Errors and random draws count from `offset`,
     so that the result does not depend on how texts are divided into blocks. `remarks` are on the
-    texts themselves.
+    texts themselves. Spans that `protection` protects come back in the text of a hypothesis.
 
     Raises:
         SearchError: the batch size is not a positive number, or a prefix does not fit.
@@ -85,7 +87,8 @@ def translate_texts(
     check_batch_size(batch_size, "sentences", "translate", SearchError)
     source_tokenizer, target_tokenizer = tokenizers
     filled = [i for i, text in enumerate(texts) if not is_blank(text)]
-    sources = source_tokenizer.encode_batch([texts[i] for i in filled])
+    masked = {i: protection.mask(texts[i]) for i in filled}
+    sources = source_tokenizer.encode_batch([masked[i].text for i in filled])
     noted = [[*each] for each in remarks] if remarks else [[] for _ in texts]
     for i, source in zip(filled, sources, strict=True):
         if len(source) > (longest := engine.longest_source):
@@ -94,10 +97,15 @@ def translate_texts(
     keys = [offset + i for i in filled]
     begun: Sequence[Sequence[int]] = [()] * len(filled)
     if prefixes is not None:
+        for i in filled:
+            if protection.unmarked(prefixes[i]) != prefixes[i]:
+                masked[i] = dataclasses.replace(masked[i], accelerator="")
         # A space at the end would become a piece, with which the next word should begin.
-        stripped = [prefixes[i].strip() for i in filled]
+        bare = dataclasses.replace(protection, accelerator="")
+        stripped = [bare.mask_like(prefixes[i].strip(), masked[i]) for i in filled]
         begun = _encode_prefixes(stripped, keys, target_tokenizer, [noted[i] for i in filled])
-    sentences = list(map(Sentence, sources, begun, keys))
+    copies = _copies(protection, target_tokenizer, [masked[i] for i in filled])
+    sentences = list(map(Sentence, sources, begun, keys, copies))
     outputs = engine.translate(sentences, search, batch_size=batch_size, progress=progress)
     results = [[_noted(EMPTY, each)] for each in noted]
 
@@ -108,12 +116,28 @@ def translate_texts(
         own = hypothesis.tokens[len(sentence.prefix) :]
         repeated = repetition(own, target_tokenizer.decode)
         if repeated and not repetition(sentence.ids, source_tokenizer.decode):
-            found.append(Remark("repetition", f"has a translation that repeats {repeated!r}"))
+            shown = repr(dataclasses.replace(masked[i], accelerator="").restored(repeated))
+            found.append(Remark("repetition", f"has a translation that repeats {shown}"))
+        # A model may write a span that it was not given.
+        invented = any(text[a:b] not in SYMBOLS for a, b in protection.ranges(text))
+        if invented or not masked[i].keeps(text):
+            found.append(SPANS)
+        text = masked[i].restored(text)
         return _noted(dataclasses.replace(hypothesis, text=text), found)
 
     for i, hypotheses, sentence in zip(filled, outputs, sentences, strict=True):
         results[i] = [complete(hypothesis, i, sentence) for hypothesis in hypotheses]
     return results
+
+
+def _copies(
+    protection: Protection, tokenizer: Tokenizer, masked: Sequence[Masked]
+) -> list[Mapping[int, int]]:
+    """How often each output must have the id of each symbol; nothing without symbols."""
+    if not protection.has_symbols:
+        return [{} for _ in masked]
+    ids = {symbol: tokenizer.encode(symbol)[-1] for symbol in SYMBOLS}
+    return [{ids[symbol]: each.text.count(symbol) for symbol in SYMBOLS} for each in masked]
 
 
 def _noted(hypothesis: Hypothesis, remarks: Sequence[Remark]) -> Hypothesis:

@@ -35,6 +35,7 @@ from clearhead.evaluation.scores import (
     wilson_interval,
 )
 from clearhead.settings import RunConfig
+from clearhead.text.spans import count_kept, protection, protection_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,12 +160,16 @@ def evaluate_translators(
     correct = list(map(form, references))
     scores = compare(compared, correct, tokenize, lowercase=lowercase)
     found = {}
+    protected = [protection_of(system.config.tokenizer) for system in systems.values()]
+    # One yardstick for all systems.
+    kinds = next((each for each in protected if each.has_symbols), protection(["software"]))
     for name, texts in compared.items():
         exact = exact_match(texts, correct, lowercase=lowercase)
         table = scores_by_length(sources, texts, correct, tokenize, lowercase=lowercase)
         interval = wilson_interval(round(exact * len(texts) / 100), len(texts))
         measures = Scores(*(signed(measure, form) for measure in scores[name].measures))
-        found[name] = TranslatorScores(measures, exact, interval, tuple(table))
+        spans = count_kept(kinds, sources, outputs[name])
+        found[name] = TranslatorScores(measures, exact, interval, tuple(table), spans)
     return Report(
         f"{len(sources):,} sentences of {source}, scored against {reference}",
         len(sources),

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from clearhead.errors import ConfigError
 from clearhead.settings import EvaluationConfig, RunConfig
+from clearhead.text.spans import Kept
 from clearhead.tokenizer.normal_form import NormalForm
 
 if TYPE_CHECKING:
@@ -96,13 +97,14 @@ class TranslatorScores:
     """All scores of one translator.
 
     `exact` is the percentage of outputs that equal their references, `exact_interval` its 95 %
-    confidence interval (Wilson 1927).
+    confidence interval (Wilson 1927). `spans` are placeholders, links and tags.
     """
 
     scores: Scores
     exact: float
     exact_interval: tuple[float, float]
     by_length: tuple[LengthScores, ...]
+    spans: Kept
 
     @property
     def summary(self) -> dict[str, float]:
@@ -112,7 +114,7 @@ class TranslatorScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return asdict(self)
+        return {**asdict(self), "spans": self.spans._asdict()}
 
     def lines(self, baseline: str) -> Iterator[str]:
         """The scores as lines of text."""
@@ -125,6 +127,12 @@ class TranslatorScores:
             yield line + _order_text(measure.order)
         low, high = self.exact_interval
         yield f"  exact {self.exact:6.2f}  [{low:.2f}, {high:.2f}]  % of the sentences"
+        if self.spans.sentences:
+            share = 100 * self.spans.exact / self.spans.sentences
+            yield (
+                f"  spans {share:6.2f}  % of the {self.spans.sentences:,} sentences with "
+                "placeholders, links or tags keep all of them"
+            )
         yield ""
         yield "  words in the source  sentences    BLEU   chrF2"
         for row in self.by_length:

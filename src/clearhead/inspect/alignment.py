@@ -8,6 +8,7 @@ these aligns is different in every model, so it is chosen on data and kept in th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -22,11 +23,12 @@ from clearhead.folder.model_folder import ModelFolder
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, read_finding
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import Array
-from clearhead.inspect.recording import TranslatorLike
+from clearhead.inspect.recording import TranslatorLike, masked_pair
 from clearhead.inspect.subject import Counting, Subject, pairs_of, uncounted
 from clearhead.inspect.view import heads_of
 from clearhead.inspect.words import Word, words_in, words_of
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.text.spans import Protection, protection_of
 from clearhead.tokenizer.normal_form import is_blank
 
 Links = frozenset[tuple[int, int]]
@@ -72,13 +74,17 @@ def pair_of(translator: TranslatorLike, source: str, target: str, where: str | N
     except DataError as error:
         error.where = error.where or where
         raise
+    protection = protection_of(translator.config.tokenizer)
+    masked = masked_pair(translator, source, target)
     sides = (
         (source, subject.source_pieces, subject.source_special, translator.source_tokenizer),
         (target, subject.outputs, subject.output_special, translator.target_tokenizer),
     )
     found = []
-    for text, pieces, special, tokenizer in sides:
-        words = words_in(text, pieces, special, tokenizer.form)
+    for read, (text, pieces, special, tokenizer) in zip(masked, sides, strict=True):
+        words = words_in(read, pieces, special, tokenizer.form)
+        if words is not None and read != text:
+            words = _as_written(text, read, words, protection)
         if words is None:
             words = words_of(pieces, special)
             if len(words) != len(text.split()):
@@ -86,6 +92,31 @@ def pair_of(translator: TranslatorLike, source: str, target: str, where: str | N
         found.append(words)
     subject.source_words = [word for word in found[0] if word.positions]
     return subject, *found
+
+
+def _as_written(
+    text: str, read: str, words: Sequence[Word], protection: Protection
+) -> Sequence[Word]:
+    """The words between the spaces of a text, from those that the model reads.
+
+    A span is one word of the model, but may be several words of the text, or a part of one.
+    """
+    places, done = list[int](), 0  # of each character of the text, its place in what is read
+    for start, end in protection.rows(text):
+        first = len(places) and places[-1] + 1
+        places += (*range(first, first + start - done), *[first + start - done] * (end - start))
+        done = end
+    first = len(places) and places[-1] + 1
+    places += range(first, first + len(text) - done)
+    numbers: dict[int, int] = {}  # of each place, the number of its word
+    for number, found in enumerate(re.finditer(r"\S+", read)):
+        numbers.update(dict.fromkeys(range(*found.span()), number))
+    written = list[Word]()
+    for found in re.finditer(r"\S+", text):
+        parts = dict.fromkeys(numbers.get(places[at], -1) for at in range(*found.span()))
+        positions = (place for number in parts if number >= 0 for place in words[number].positions)
+        written.append(Word(found[0], tuple(positions)))
+    return written
 
 
 def kept_aligner(folder: ModelFolder, model: EncoderDecoder) -> Aligner | None:
@@ -109,11 +140,12 @@ def best_aligner(
     gold: Sequence[Links] | None = None,
     sentences: int = 100,
     counting: Counting = uncounted,
+    measures: bool = True,
 ) -> tuple[Aligner, Mapping[tuple[str, int, Rule], float]]:
     """Choose how a model aligns, and give the error rate of each candidate.
 
     The `gold` links of the pairs decide, or else those of exact removal on validation pairs of the
-    run if these can be read.
+    run if these can be read. Without `measures`, which cost more, attentions alone are candidates.
     """
     found = list(enumerate(pairs))
     if gold is None and translator.config.data.validation:
@@ -133,7 +165,7 @@ def best_aligner(
     else:
         wanted, criterion = by_removal(sample), "removal"
     with counting(len(sample), "pairs, to choose the measure") as show:
-        return choose(sample, wanted, criterion, show)
+        return choose(sample, wanted, criterion, show, measures)
 
 
 def align(pair: Pair, aligner: Aligner) -> list[Link]:
@@ -219,6 +251,7 @@ def choose(
     wanted: Sequence[Links],
     criterion: str,
     progress: Callable[[int], None] = lambda done: None,
+    measures: bool = True,
 ) -> tuple[Aligner, Mapping[tuple[str, int, Rule], float]]:
     """The candidate that agrees best with given links."""
     # Links by removal have one link for each target word, so they do not decide on the rule; and
@@ -226,6 +259,7 @@ def choose(
     exact = criterion == "removal"
     names = candidates(cast(EncoderDecoder, pairs[0][0].model))
     names = [name for name in names if not (exact and name == "removal")]
+    names = [name for name in names if measures or name not in MEASURES]
     rules: tuple[Rule, ...] = ("target",) if exact else get_args(Rule)
     found: dict[tuple[str, int, Rule], list[Links]] = {
         key: [] for key in product(names, SHIFTS, rules)

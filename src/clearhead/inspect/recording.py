@@ -38,6 +38,7 @@ from clearhead.model.pooling import AttentionPooling
 from clearhead.model.positions import Positions
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.settings import RunConfig
+from clearhead.text.spans import protection_of
 from clearhead.tokenizer import BOS, Tokenizer
 from clearhead.tokenizer.normal_form import is_blank
 
@@ -58,6 +59,24 @@ class TranslatorLike(Protocol):
     def source_tokenizer(self) -> Tokenizer: ...
     @property
     def target_tokenizer(self) -> Tokenizer: ...
+
+
+def masked_pair(translator: TranslatorLike, source: str, target: str) -> tuple[str, str]:
+    """A source and a translation with symbols for the spans that the translator protects."""
+    protection = protection_of(translator.config.tokenizer)
+    masked = protection.mask(source)
+    return masked.text, protection.mask_like(target, masked)
+
+
+def ids_of(
+    translator: TranslatorLike, source: str, target: str | Hypothesis
+) -> tuple[list[int], list[int]]:
+    """The ids that a translator reads of a source, and those of a translation."""
+    text, other = masked_pair(translator, source, "" if isinstance(target, Hypothesis) else target)
+    ids = translator.source_tokenizer.encode(text)
+    if isinstance(target, Hypothesis):
+        return ids, list(target.tokens)
+    return ids, translator.target_tokenizer.encode(other)
 
 
 class ClassifierLike(Protocol):
@@ -141,9 +160,7 @@ def has_target(model: object, target: str | Hypothesis | None, where: str) -> bo
 def _of_translator(
     translator: TranslatorLike, source: str, target: str | Hypothesis, keep: frozenset[str]
 ) -> Record:
-    encode = translator.target_tokenizer.encode
-    source_ids = translator.source_tokenizer.encode(source)
-    target_ids = encode(target) if isinstance(target, str) else list(target.tokens)
+    source_ids, target_ids = ids_of(translator, source, target)
     result = record_translation(translator.model, source_ids, target_ids, keep)
     pieces = translator.target_tokenizer.pieces([BOS, *target_ids])
     return dataclasses.replace(

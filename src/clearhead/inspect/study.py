@@ -26,7 +26,12 @@ from clearhead.inspect.importance import (
     roles_by_name,
 )
 from clearhead.inspect.measures import MEASURES
-from clearhead.inspect.recording import ClassifierLike, TranslatorLike, is_translator
+from clearhead.inspect.recording import (
+    ClassifierLike,
+    TranslatorLike,
+    ids_of,
+    is_translator,
+)
 from clearhead.inspect.subject import Counting, Subject, examples_of, pairs_of, uncounted
 from clearhead.inspect.view import Means, heads_of, mean_outputs, without_heads
 from clearhead.tokenizer import BOS
@@ -126,8 +131,8 @@ def _inputs(
     """What the model reads of each pair: the source, and the target after the start symbol."""
     device = translator.model.output.weight.device
     for source, target in pairs:
-        ids = translator.source_tokenizer.encode(source)
-        read = [BOS, *translator.target_tokenizer.encode(target)]
+        ids, target_ids = ids_of(translator, source, target)
+        read = [BOS, *target_ids]
         read = read[: translator.model.target_input.max_length]
         yield torch.tensor([ids], device=device), torch.tensor([read], device=device)
 
@@ -142,7 +147,9 @@ def _chrf_without(
 
     def chrf(model: Any) -> np.ndarray:
         engine = TorchEngine(model, scores=False)
-        found = translate_texts(engine, tokenizers, sources, translator.search)
+        found = translate_texts(
+            engine, tokenizers, sources, translator.search, translator.protection
+        )
         return np.array(sentence_chrf([best.text for best, *_ in found], references))
 
     complete, changes = chrf(translator.model), {}

@@ -21,6 +21,7 @@ from clearhead.inspect.recording import (
     ClassifierLike,
     TranslatorLike,
     check_length,
+    ids_of,
     record_classification,
     record_translation,
 )
@@ -74,12 +75,9 @@ class Subject:
         cls, translator: TranslatorLike, source: str, target: str | Hypothesis
     ) -> Subject:
         """A source and its translation, or any other target."""
-        source_ids = translator.source_tokenizer.encode(source)
+        source_ids, target_ids = ids_of(translator, source, target)
         tokenizer = translator.target_tokenizer
-        if isinstance(target, Hypothesis):
-            target_ids, finished = list(target.tokens), target.finished
-        else:
-            target_ids, finished = tokenizer.encode(target), True
+        finished = target.finished if isinstance(target, Hypothesis) else True
         found = cls(translator.model, source_ids, target_ids, finished=finished)
         found.source_pieces = tuple(translator.source_tokenizer.pieces(source_ids))
         found.target_pieces = tuple(tokenizer.pieces([BOS, *target_ids]))[: found.replay.n_prefix]

@@ -18,7 +18,7 @@ from clearhead.data.batches import (
     epoch_batches,
     largest_batch,
 )
-from clearhead.data.corpus import Mixture, encode_pairs
+from clearhead.data.corpus import Epoch, encode_pairs
 from clearhead.data.inputs import hide_words
 from clearhead.data.order import batch_order
 from clearhead.data.preparation import TranslationData
@@ -32,6 +32,7 @@ from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder, evaluating
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
+from clearhead.text.spans import protection_of
 from clearhead.tokenizer import EOS, PAD, cut
 from clearhead.training.task import Evaluation, Loss, Sample, diverged
 
@@ -56,6 +57,7 @@ class TranslationTask:
         self.higher_is_better = self.measure != "loss"
         self.validation = data.validation[: config.evaluation.max_sentences or None]
         self._tokenizers = data.source_tokenizer, data.target_tokenizer
+        self._protection = protection_of(config.tokenizer)
         self._sampling = SubwordSampling(*self._tokenizers, config.data.max_length)
 
     def build_model(self) -> EncoderDecoder:
@@ -67,10 +69,10 @@ class TranslationTask:
     def pairs(self, epoch: int) -> Pairs:
         """The training pairs of an epoch."""
         data, config = self.data, self.config
-        if data.replay is None:
+        if data.replay is None and not config.data.weights:
             return data.corpus
-        share = config.data.replay_share
-        return Mixture(data.corpus, data.replay, share, config.seed, epoch)
+        weights, share = config.data.weights, config.data.replay_share
+        return Epoch(data.corpus, config.seed, epoch, weights, data.replay, share)
 
     def batch_count(self, epoch: int) -> int:
         """Batches in an epoch."""
@@ -155,7 +157,9 @@ class TranslationTask:
         references = [pair.target for pair in self.validation]
         engine = TorchEngine(model, smaller=SMALLER, scores=False)
         part = self.ranks.part(sources)
-        translations = translate_texts(engine, self._tokenizers, part, self.config.search)
+        translations = translate_texts(
+            engine, self._tokenizers, part, self.config.search, self._protection
+        )
         outputs = self.ranks.gathered([hypotheses[0].text for hypotheses in translations])
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
         form = scored_form([self.config], lowercase)
@@ -190,7 +194,7 @@ class TranslationTask:
     def _validation_batches(self) -> list[Batch]:
         """The validation pairs, encoded once; pairs of similar lengths share a batch."""
         longest = self.config.data.max_length
-        encoded = encode_pairs(self.validation, self._tokenizers)
+        encoded = encode_pairs(self.validation, self._tokenizers, self._protection)
         sources, targets = (
             [cut(ids, longest, tokenizer.boundaries) or [EOS] for ids in side]
             for side, tokenizer in zip(encoded, self._tokenizers, strict=True)

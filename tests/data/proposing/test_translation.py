@@ -166,7 +166,7 @@ def test_the_comments_name_every_choice(form: Form) -> None:
 def test_each_amount_of_data_gets_a_valid_configuration_with_reasons(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
 ) -> None:
-    monkeypatch.setattr(proposal, "survey_pairs", lambda files, part: seen(pairs))
+    monkeypatch.setattr(proposal, "survey_pairs", lambda files, part, languages: seen(pairs))
     text = propose_translation(("a", "b"), ("a", "b")).to_toml("my-model")
     config = read_back(text, tmp_path)
     recipe = row_for(RECIPES, pairs)
@@ -189,7 +189,7 @@ def test_the_recipe_of_multi30k_has_its_example_s_size_and_half_its_epochs(
 ) -> None:
     monkeypatch.setenv("CLEARHEAD_DATA", "data")
     example = read_config(EXAMPLES / "multi30k-en-de.toml")
-    monkeypatch.setattr(proposal, "survey_pairs", lambda files, part: seen(29_000))
+    monkeypatch.setattr(proposal, "survey_pairs", lambda files, part, languages: seen(29_000))
     config = read_back(propose_translation(("a", "b")).to_toml("my-model"), tmp_path)
     for name in ("encoder_layers", "d_model", "d_ff", "n_heads", "share_embeddings"):
         assert getattr(config.model, name) == getattr(example.model, name), name
@@ -209,7 +209,7 @@ def test_a_rate_that_falls_to_zero_has_time_to_fall(
     pairs: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proposal, "survey_pairs", lambda files, part: seen(pairs))
+        patch.setattr(proposal, "survey_pairs", lambda files, part, languages: seen(pairs))
         text = propose_translation(("a", "b")).to_toml("my-model")
     training = read_back(text, tmp_path_factory.mktemp("few")).training
     if training.schedule.kind == "linear":
@@ -283,7 +283,7 @@ def test_the_references_of_the_validation_data_decide(tmp_path: Path) -> None:
 def test_a_run_of_some_minutes_ends_with_a_rate_of_zero(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
 ) -> None:
-    monkeypatch.setattr(proposal, "survey_pairs", lambda files, part: seen(pairs))
+    monkeypatch.setattr(proposal, "survey_pairs", lambda files, part, languages: seen(pairs))
     proposed = propose_translation(("a", "b"))
     limit_minutes(proposed, 30)
     training = read_back(proposed.to_toml("my-model"), tmp_path).training

@@ -132,7 +132,7 @@ def test_what_is_wrong_is_rejected_with_its_place(
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        *((name, "a\n") for name in ("a.json", "a.csv.gz", "a.tmx", "a.htm", "a.vtt", "a.pdf")),
+        *((name, "a\n") for name in ("a.json", "a.csv.gz", "a.rtf", "a.htm", "a.vtt", "a.pdf")),
         ("empty.gz", ""),
     ],
 )
@@ -176,7 +176,7 @@ def test_several_corpora_are_read_one_after_the_other(write: Write, tmp_path: Pa
 
 
 def test_a_format_is_registered_in_one_place(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(path: str) -> Iterator[Pair]:
+    def read(path: str, languages: tuple[str, str]) -> Iterator[Pair]:
         for number, line in enumerate(read_lines(path), start=1):
             source, _, target = line.partition(" = ")
             yield Pair(source, target, number)
@@ -232,3 +232,12 @@ def test_a_language_is_a_code(wrong: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config_from({"data": {"source_language": wrong}})
     assert caught.value.setting == "data.source_language"
+
+
+def test_a_catalogue_without_translations_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "app.po"
+    path.write_text('msgid "a"\nmsgstr ""\n')
+    with pytest.raises(DataError) as found:
+        list(read_pairs([str(path)]))
+    assert found.value.where == str(path)
+    assert "1 untranslated" in str(found.value.why)

@@ -26,6 +26,7 @@ from clearhead.data.judging.report import SHOWN_PLACES, DataReport, Finding, Not
 from clearhead.data.reading.pairs import Pair
 from clearhead.data.reading.parts import DataPart
 from clearhead.settings import DataConfig
+from clearhead.text.spans import NOTHING, Protection
 from clearhead.tokenizer.normal_form import is_blank
 
 Lengths = np.ndarray | Callable[[Sequence[Any]], Sequence[int]]
@@ -54,6 +55,15 @@ class Block:
         rows = np.flatnonzero(self.pending)
         if self._lengths is not None and len(rows):
             found[rows, 0] = self._lengths([self.examples[row] for row in rows.tolist()])
+        return found
+
+    @property
+    def differing(self) -> np.ndarray:
+        """Which pairs have other protected spans on the one side than on the other, bool (N,)."""
+        mask = self._checker.protection.mask_pair
+        found = np.zeros(len(self.examples), dtype=bool)
+        for row in np.flatnonzero(self.pending).tolist() if self._checker.protection else ():
+            found[row] = mask(self.examples[row].source, self.examples[row].target, 0) is None
         return found
 
     @cached_property
@@ -158,6 +168,12 @@ PAIRS = Kind(
             drop=False,
             in_target=lambda b: np.ones(len(b.examples), dtype=bool),
         ),
+        Rule(
+            "spans",
+            "the sides differ in their placeholders or other protected spans",
+            lambda b: b.differing,
+            drop=False,
+        ),
     ),
 )
 
@@ -212,8 +228,14 @@ class Checker:
     """
 
     def __init__(
-        self, part: DataPart, kind: Kind, config: DataConfig, held_out: Iterable[Any] = ()
+        self,
+        part: DataPart,
+        kind: Kind,
+        config: DataConfig,
+        held_out: Iterable[Any] = (),
+        protection: Protection = NOTHING,
     ) -> None:
+        self.protection = protection
         self.kind, self.config, self._part = kind, config, part
         training = part.name in ("train", "replay")
         held_out = list(held_out)

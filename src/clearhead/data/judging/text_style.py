@@ -21,7 +21,8 @@ from clearhead.errors import ConfigError, ModelFolderError, Remark, first_few, w
 from clearhead.folder.files import json_file
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import TokenizerConfig
-from clearhead.tokenizer import Tokenizer
+from clearhead.text.spans import NOTHING, Protection, protection_of
+from clearhead.tokenizer import SYMBOLS, Tokenizer
 from clearhead.tokenizer.normal_form import NormalForm, lower_cased
 
 TEXT_STYLE = "text_style"
@@ -275,16 +276,22 @@ class InputStyle:
     """Compares the input of a model with its training text, and converts it.
 
     `style` is as far as the model notices it, None if it is unknown; `view` gives the characters of
-    a text that the tokenizer reads.
+    a text that the tokenizer reads. Remarks are not on spans that `protection` protects.
     """
 
     def __init__(
-        self, folder: Path, style: TextStyle | None, view: Callable[[str], str] = str
+        self,
+        folder: Path,
+        style: TextStyle | None,
+        view: Callable[[str], str] = str,
+        protection: Protection = NOTHING,
     ) -> None:
         self._folder = folder
+        self._protection = replace(protection, accelerator="")
         self._style = style
         self._view = view
-        self._known = frozenset("".join(map(view, style.characters)) if style else "")
+        known = "".join(map(view, style.characters)) if style else ""
+        self._known = frozenset(known + SYMBOLS) if known else frozenset()
         self._counts = StyleCounts()
         self._convert: Callable[[str], str] | None = None
 
@@ -298,7 +305,8 @@ class InputStyle:
         styles, config = TextStyles.of(folder), folder.config.tokenizer
         style = None if styles is None else styles.sides[side].after(config, tokenizer)
         view = partial(as_read, tokenizer.form, config.kind == "words")
-        return cls(folder.path, style, view)
+        protection = protection_of(config) if side != "text" else NOTHING
+        return cls(folder.path, style, view, protection)
 
     def read(
         self, texts: Sequence[str], normalise: bool, tokens: int
@@ -325,15 +333,17 @@ class InputStyle:
         if normalise:
             convert = self._converter()
             cased = self._style is not None and self._style.is_cased
-            texts = [
-                convert(text.capitalize() if cased and in_capitals(text) else text)
-                for text in texts
-            ]
+            for number, text in enumerate(texts):
+                masked = self._protection.mask(text)
+                text = masked.text
+                text = convert(text.capitalize() if cased and in_capitals(text) else text)
+                texts[number] = masked.restored(text)
         else:
             self._compare(texts)
         for text, found in zip(texts, remarks, strict=True):
             # The length of a text that is cut is in its first remark.
-            found += [each for each in self._unusual(text) if not found or each.kind != "long"]
+            unusual = self._unusual(self._protection.mask(text).text)
+            found += [each for each in unusual if not found or each.kind != "long"]
         return texts, remarks
 
     def _compare(self, texts: Sequence[str]) -> None:

@@ -169,9 +169,11 @@ class Survey:
         return lines
 
 
-def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
+def survey_pairs(
+    files: Sequence[str], part: Part = "train", languages: tuple[str, str] = ("", "")
+) -> Survey:
     """Survey the sentence pairs that `read_pairs` reads."""
-    read = read_pairs(files, part)
+    read = read_pairs(files, part, languages)
     pairs = list(islice(read, SURVEYED))
     count = len(pairs) + sum(1 for _ in read)
     sides = ((pair.source for pair in pairs), (pair.target for pair in pairs))

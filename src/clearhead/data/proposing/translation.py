@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from typing import get_args
 
 from clearhead.data.proposing.settings import (
     RUN,
@@ -25,10 +26,14 @@ from clearhead.data.proposing.settings import (
     round_figure,
     row_for,
 )
-from clearhead.data.proposing.survey import SideSurvey, pieces_for, survey_pairs
-from clearhead.data.reading.pairs import languages_of
+from clearhead.data.proposing.survey import SideSurvey, Survey, pieces_for, survey_pairs
+from clearhead.data.reading.pairs import languages_of, left_out
+from clearhead.data.reading.phrasebook import Part
 from clearhead.settings import SIZES
 from clearhead.settings.commented import TRANSLATION, CommentedConfig
+from clearhead.text.accelerators import without_accelerator
+from clearhead.text.spans import Protection, count_kept, protection
+from clearhead.tokenizer.extension import can_have_symbols
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,9 @@ RECIPES = tuple(
 RISE = 3  # the warm-up is at most a third of the run
 TUNED_BATCH, TUNED_PEAK = 4096, 3e-4  # if the run starts from a trained translator
 MOST_SHORT = 0.5  # share of references with fewer than four tokens, if BLEU is to choose
+USUAL = 0.5  # per cent of the pairs with a kind of span on both sides, which is then protected
+PROGRAMS = ("shell", "brace", "percent")  # kinds of spans that only programs have
+SOFTWARE, WEB, SPANS = protection(PROGRAMS), protection(("web",)), protection(("software",))
 ALIKE = 0.5  # from this share of letters in common scripts, a joint vocabulary is proposed
 
 
@@ -71,33 +79,44 @@ def propose_translation(
     test: Sequence[str] = (),
     start_from: str = "",
     brought: Brought | None = None,
+    languages: tuple[str, str] = ("", ""),
 ) -> CommentedConfig:
     """Survey sentence pairs and propose settings; without training files, the defaults.
 
-    Each part is two parallel files, one .tsv or .jsonl file, or a built-in phrasebook. `brought` is
-    what the model to start from brings, if that is known.
+    Each part is two parallel files, one .tsv or .jsonl file, a translated document, or a built-in
+    phrasebook. `brought` is what the model to start from brings, if that is known. Without
+    `languages`, those of source and target are taken from the files.
 
     Raises:
         DataError: a file cannot be used.
     """
     files = train, validation, test
-    proposal = Proposal(
-        TRANSLATION, files, lambda part, named: survey_pairs(named, part), brought, FACTS, RISE
-    )
-    if train:
-        for side, language in zip(("source", "target"), languages_of(train), strict=True):
+    if train and not all(languages):
+        found = languages_of(train)
+        languages = languages[0] or found[0], languages[1] or found[1]
+
+    def survey(part: Part, named: Sequence[str]) -> Survey:
+        return survey_pairs(named, part, languages)
+
+    proposal = Proposal(TRANSLATION, files, survey, brought, FACTS, RISE)
+    for part, named in zip(get_args(Part), files, strict=True):
+        proposal.notes += (f"{part}: {line}" for line in left_out(named, languages))
+    for side, language in zip(("source", "target"), languages, strict=True):
+        if train:
             proposal.choose(f"data.{side}_language", language)
     proposal.choose("start_from", start_from)
     if start_from and train:
         proposal.fine_tune(TUNED_BATCH, TUNED_PEAK)
         proposal.apply(SCORE)
+        if brought and brought.tokenizers and all(map(can_have_symbols, brought.tokenizers)):
+            proposal.apply(PROTECTION)
         proposal.notes += (f"warning: {line}" for line in _weaknesses(proposal, train, brought))
         if brought:
             proposal.choose("search.beam_size", brought.search.beam_size)
             proposal.choose("search.length_penalty", brought.search.length_penalty)
     elif train:
         proposal.recipe = row_for(RECIPES, proposal.train.examples)
-        proposal.apply(VOCABULARY + MODEL)
+        proposal.apply(VOCABULARY + PROTECTION + MODEL)
         proposal.make_plan()
         proposal.apply(TRAINING + RUN + SCORE)
     return proposal.config()
@@ -148,6 +167,36 @@ def _is_chinese(side: SideSurvey) -> bool:
     return side.script == "CJK" and not {"HIRAGANA", "KATAKANA"} & side.scripts.keys()
 
 
+def _kept(p: Proposal, kinds: Protection) -> float:
+    """The share of pairs that have spans, the same on both sides, in per cent.
+
+    It is 0 if half of the pairs with spans on a side differ: then they are not placeholders.
+    """
+    sources, targets = p.train.sample
+    kept = count_kept(kinds, sources, targets)
+    return 100 * kept.exact / len(sources) if 2 * kept.exact > kept.sentences else 0.0
+
+
+def _spans(p: Proposal) -> float:
+    return _kept(p, SOFTWARE)
+
+
+def _accelerators(p: Proposal) -> tuple[str, float]:
+    """The usual mark of accelerators in the sources, and the share that has it, in per cent."""
+    sources = p.train.sample[0]
+    masked = [SPANS.mask(text).text for text in sources]
+    shares = {
+        mark: sum(bool(without_accelerator(text, mark)[1]) for text in masked) / len(masked)
+        for mark in "_&~"
+    }
+    mark = max(shares, key=lambda each: shares[each])
+    return mark, 100 * shares[mark]
+
+
+def _links(p: Proposal) -> float:
+    return _kept(p, WEB)
+
+
 def _rates(p: Proposal) -> dict[str, float]:
     rate, within = p.recipe.dropout, p.recipe.within
     return {"embeddings": rate, "residual": rate, "attention": within, "hidden": within}
@@ -169,6 +218,13 @@ FACTS: Facts = {
     "alphabet": _alphabet,
     "pieces": lambda p: pieces_for(_alphabet(p)),
     "has_many_characters": lambda p: pieces_for(_alphabet(p)) > p.recipe.vocabulary,
+    "spans": _spans,
+    "has_spans": lambda p: _spans(p) >= USUAL,
+    "accelerator": lambda p: _accelerators(p)[0],
+    "accelerators": lambda p: _accelerators(p)[1],
+    "has_accelerators": lambda p: _accelerators(p)[1] >= USUAL,
+    "links": _links,
+    "has_links": lambda p: _links(p) >= USUAL,
     "shape": lambda p: SIZES[p.recipe.size],
     "is_tiny": lambda p: p.recipe.size == "tiny",
     "has_one_rate": lambda p: p.recipe.within == p.recipe.dropout,
@@ -203,6 +259,16 @@ VOCABULARY = (
         "should have few pieces."),
     Row("tokenizer.sampling", Of("recipe.sampling"), "recipe.sampling",
         "Very few pairs: other segmentations of the same words add variety (BPE-dropout)."),
+)
+PROTECTION = (
+    Row("tokenizer.protect", ("software",), "has_spans",
+        "{spans:.1f} % of the pairs have placeholders such as %s or {{name}} on both sides: "
+        "translations keep them exactly."),
+    Row("tokenizer.protect", ("web",), "has_links",
+        "{links:.1f} % of the pairs have links or tags on both sides: translations keep them "
+        "exactly."),
+    Row("tokenizer.accelerator", Of("accelerator"), "has_accelerators",
+        "{accelerators:.1f} % of the sources have a mark for a keyboard accelerator."),
 )
 
 MODEL = (

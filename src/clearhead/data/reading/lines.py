@@ -80,7 +80,8 @@ def read_texts_in_lines(path: str) -> Generator[str, None, None]:
             "files with this ending are not read line by line",
             where=path,
             why="their lines are no texts",
-            todo="save the texts as a .txt file in UTF-8, one per line",
+            todo="save the texts as a .txt file in UTF-8, one per line; to translate a document: "
+            "clearhead translate MODEL DOCUMENT -o OUTPUT",
         )
     return read_lines(path)
 

@@ -8,17 +8,26 @@ of parallel ones) are read one after the other. For the names of built-in data s
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 from clearhead.data.reading.labelled import join_lines
-from clearhead.data.reading.lines import Format, Formats, read_texts_in_lines
+from clearhead.data.reading.lines import (
+    Format,
+    Formats,
+    has_ending,
+    open_unpacked,
+    read_texts_in_lines,
+)
 from clearhead.data.reading.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.reading.tables import open_table, read_jsonl, string_of
 from clearhead.errors import DataError
 from clearhead.settings import DataConfig
 from clearhead.settings.data import language_in
+from clearhead.text.documents.bilingual import BILINGUAL, Bilingual, read_bilingual
 
 
 class Pair(NamedTuple):
@@ -39,10 +48,13 @@ HEADERS = (SIDES, ("src", "tgt"), ("src", "trg"))
 """Line 1 of a `.tsv` file with one of these, in any case, is no pair."""
 
 
-def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
+def read_pairs(
+    files: Sequence[str], part: Part = "train", languages: tuple[str, str] = ("", "")
+) -> Iterator[Pair]:
     """The pairs of parallel files, of files with both sides, or of the phrasebook.
 
-    `part` is the part of a phrasebook that is named without one.
+    `part` is the part of a phrasebook that is named without one, `languages` are those of source
+    and target for a document with several.
 
     Raises:
         DataError: a file cannot be used; or parallel files differ in length, which is known only at
@@ -50,7 +62,7 @@ def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
     """
     if not files:
         raise DataError("there are no files of sentence pairs")
-    first, *others = (_read_corpus(corpus, part) for corpus in corpora_of(files))
+    first, *others = (_read_corpus(corpus, part, languages) for corpus in corpora_of(files))
     further = (
         pair._replace(line=pair.line + number * CORPUS_LINES)
         for number, pairs in enumerate(others, start=1)
@@ -69,13 +81,13 @@ def corpora_of(files: Sequence[str]) -> list[Sequence[str]]:
     return corpora
 
 
-def _read_corpus(files: Sequence[str], part: Part) -> Iterator[Pair]:
+def _read_corpus(files: Sequence[str], part: Part, languages: tuple[str, str]) -> Iterator[Pair]:
     match files:
         case [name] if name.startswith(PHRASEBOOK):
             return _read_phrasebook(name, part)
         case [name]:
             two_files = "name two parallel files, source and target"
-            return PAIR_FORMATS.reader(name, "sentence pairs", two_files)(name)
+            return PAIR_FORMATS.reader(name, "sentence pairs", two_files)(name, languages)
         case [source, target] if holds_pairs(target):
             what, why = "this file has both sides", f"the file before it, {source}, has one side"
             raise DataError(what, where=target, why=why, todo="name the targets after the sources")
@@ -126,7 +138,7 @@ def _read_parallel(source: str, target: str) -> Iterator[Pair]:
             yield Pair(left, right, count)
 
 
-def _read_tsv(path: str) -> Iterator[Pair]:
+def _read_tsv(path: str, languages: tuple[str, str]) -> Iterator[Pair]:
     is_empty = True
     with open_table(path, SIDES) as table:
         first, second = table.names
@@ -152,6 +164,10 @@ def _languages(source: str, target: str) -> tuple[str, str] | None:
 def languages_of(files: Sequence[str]) -> tuple[str, str]:
     """The languages of pairs, by the names of their files or a header; "": unknown."""
     match files:
+        case [name, *_] if has_ending(name, *BILINGUAL):
+            named = _document(name, ("", "")).languages
+            of_name = DataConfig(train=tuple(files)).languages
+            return named[0] or of_name[0], named[1] or of_name[1]
         case [name] if PAIR_FORMATS.of(name) is PAIR_FORMATS[".tsv"]:
             with open_table(name, SIDES) as table:
                 return _languages(*table.names) or ("", "")
@@ -159,15 +175,51 @@ def languages_of(files: Sequence[str]) -> tuple[str, str]:
             return DataConfig(train=tuple(files)).languages
 
 
-def _read_jsonl(path: str) -> Iterator[Pair]:
+def _read_jsonl(path: str, languages: tuple[str, str]) -> Iterator[Pair]:
     for line, record in read_jsonl(path):
         source, target = (string_of(record, key, f"{path}:{line}") for key in SIDES)
         yield Pair(join_lines(source), join_lines(target), line)
 
 
-PAIR_FORMATS: Formats[Callable[[str], Iterator[Pair]]] = Formats(
+def _document(path: str, languages: tuple[str, str]) -> Bilingual:
+    """The pairs of a translated document."""
+    form = next(form for ending, form in BILINGUAL.items() if has_ending(path, ending))
+    return read_bilingual(partial(open_unpacked, path), form, path, languages)
+
+
+def _read_document(path: str, languages: tuple[str, str]) -> Iterator[Pair]:
+    document, is_empty = _document(path, languages), True
+    for source, target, line in document.pairs:
+        is_empty = False
+        # A pair is on one line: a line break is written as in C, which can be protected.
+        one, other = (side.strip().replace("\n", r"\n") for side in (source, target))
+        yield Pair(one, other, line)
+    if is_empty:
+        found = ", ".join(f"{count:,} {reason}" for reason, count in document.skipped.items())
+        raise DataError(
+            "there is no translated entry",
+            where=path,
+            why=f"it has {found or 'none at all'}",
+            todo="name a document with translations",
+        )
+
+
+def left_out(files: Sequence[str], languages: tuple[str, str] = ("", "")) -> Iterator[str]:
+    """A line for each translated document that has entries which are no pairs."""
+    for path in files:
+        if not has_ending(path, *BILINGUAL):
+            continue
+        document = _document(path, languages)
+        deque(document.pairs, maxlen=0)
+        if document.skipped:
+            listed = ", ".join(f"{count:,} {reason}" for reason, count in document.skipped.items())
+            yield f"{short_name(path, files)}: left out: {listed}"
+
+
+PAIR_FORMATS: Formats[Callable[[str, tuple[str, str]], Iterator[Pair]]] = Formats(
     {
         ".tsv": Format(_read_tsv, "source, tab, target"),
         ".jsonl": Format(_read_jsonl, "keys source and target"),
+        **{ending: Format(_read_document, "translations") for ending in BILINGUAL},
     }
 )

@@ -42,6 +42,7 @@ class DataPart:
     files: tuple[str, ...] = ()  # () for examples given in memory
     examples: tuple[Any, ...] = ()  # pairs or labelled examples that were read, or given
     form: NormalForm = PLAIN  # of what is read; the form of targets follows from it
+    languages: tuple[str, str] = ("", "")  # of the sides of pairs
 
     def __bool__(self) -> bool:
         return bool(self.files or self.examples)
@@ -62,7 +63,7 @@ class DataPart:
         """The sentence pairs, as a stream if they are not in memory."""
         if self.examples or not self.files:
             return iter(self.examples)
-        return self._formed(read_pairs(self.files, self._kind))
+        return self._formed(read_pairs(self.files, self._kind, self.languages))
 
     def _formed(self, examples: Iterable[Any]) -> Iterator[Any]:
         """Examples in the form of the part, so that texts that look the same are the same."""
@@ -104,7 +105,8 @@ class DataPart:
         if self.examples or not self.files:
             return self
         if config.task == "translation":
-            return self.having(read_pairs(self.files, self._kind), config)
+            pairs = read_pairs(self.files, self._kind, config.data.languages)
+            return self.having(pairs, config)
         examples = (example for file in self.files for example in read_examples(file, config))
         return self.having(examples, config)
 
@@ -163,7 +165,7 @@ def _part(
     config: RunConfig, name: Part | Literal["replay"], given: Given | None = None
 ) -> DataPart:
     files: tuple[str, ...] = getattr(config.data, name)
-    part = DataPart(name, files, form=form_of_texts(config))
+    part = DataPart(name, files, form=form_of_texts(config), languages=config.data.languages)
     if given is None:
         for file in files:
             check_regular(file, folder=config.input == "features")

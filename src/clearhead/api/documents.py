@@ -1,0 +1,194 @@
+"""Translate documents: files of many formats, and text with markup."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clearhead.errors import ConfigError, DataError, TextWarning
+from clearhead.folder.files import write_bytes
+from clearhead.text.documents import FORMATS, Result, check_format, format_of, translate_data
+from clearhead.text.paragraphs import Done, Links, Means, Translation, translate_units
+from clearhead.text.placing import word_ranges
+from clearhead.text.spans import protection
+from clearhead.text.units import Unit
+
+if TYPE_CHECKING:
+    from clearhead.api.translator import Translator
+    from clearhead.inspect.alignment import Aligner
+
+CHOSEN_BY = 30
+"""Sentences by which an attention is chosen to align, if no choice is kept in the model folder."""
+
+
+def translate_file(
+    translator: Translator,
+    path: str | Path,
+    output: str | Path,
+    form: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    column: str | int | None = None,
+    **options: Any,
+) -> Result:
+    """Translate a document into another file, which is written only if all is well.
+
+    Args:
+        translator: the model.
+        path: the document.
+        output: its translation.
+        form: a name of `FORMATS`; by default the end of the file's name shows it.
+        progress: called with the numbers of sentences that are done, and of all.
+        column: of a table: its name, or its number from 0.
+        options: those of `Translator.translate`.
+
+    Raises:
+        ConfigError: there is no such format.
+        DataError: it is no document of the format, or a file cannot be read or written.
+    """
+    form = form_of(path, form)
+    data = read_document(path)
+    result = translated_data(translator, data, form, str(path), progress, column, **options)
+    write_bytes(Path(output), result.data, DataError)
+    return result
+
+
+def form_of(path: str | Path, form: str | None = None) -> str:
+    """The format of a document, or the one that is given; a `ConfigError` if it is unknown."""
+    form = form or format_of(str(path))
+    if form is None:
+        raise ConfigError(
+            f"the name {Path(path).name!r} shows no format",
+            why=f"the formats are {', '.join(FORMATS)}",
+            todo="name one: --format FORMAT",
+        )
+    check_format(form)
+    return form
+
+
+def read_document(path: str | Path) -> bytes:
+    """The bytes of a document; a `DataError` if it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise DataError("the document cannot be read", where=path, why=error.strerror) from None
+
+
+def translated_data(
+    translator: Translator,
+    data: bytes | str,
+    form: str,
+    where: str = "the text",
+    progress: Callable[[int, int], None] | None = None,
+    column: str | int | None = None,
+    **options: Any,
+) -> Result:
+    """A document, as bytes or text, in the target language of a model; see `translate_file`."""
+    check_format(form)
+    is_table = form in ("csv", "tsv")
+    if column is not None and not is_table:
+        raise ConfigError("a column is only in a table", todo="leave it out")
+    chosen = {"column": 0 if column is None else column} if is_table else {}
+    means = _means(translator, progress, options)
+
+    def translate(units: Sequence[Unit]) -> Sequence[Done]:
+        return translate_units(units, means)
+
+    return translate_data(data, form, where, translate, means.target_language, **chosen)
+
+
+def _means(
+    translator: Translator,
+    progress: Callable[[int, int], None] | None,
+    options: dict[str, Any],
+) -> Means:
+    def translate(texts: Sequence[str]) -> list[Translation]:
+        def done(count: int) -> None:
+            if progress is not None:
+                progress(count, len(texts))
+
+        # The result has the warnings with their places.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TextWarning)
+            found = translator.translate(texts, progress=done, **{**options, "n_best": 1})
+        return [Translation(best.text, best.warnings) for best, *_ in found]
+
+    aligners = list[Any]()
+
+    def link(pairs: Sequence[tuple[str, str]]) -> list[Links]:
+        if pairs and not aligners:
+            aligners.append(_aligner(translator, pairs))
+        return [_links(translator, aligners[0], pair) for pair in pairs]
+
+    source, target = translator.config.data.languages
+    has_symbols = translator.config.tokenizer.has_symbols
+    return Means(
+        translate,
+        link,
+        # Without symbols, spans are put at the words that come from theirs.
+        translator.protection if has_symbols else protection(["software"]),
+        has_symbols=has_symbols,
+        fits=partial(_fits, translator),
+        source_language=source,
+        target_language=target,
+    )
+
+
+def _fits(translator: Translator, text: str) -> bool:
+    """Whether a sentence is not longer than those that the model was trained on."""
+    longest = min(translator.engine.longest_source, translator.config.data.max_length)
+    # A token has at least one byte.
+    is_short = len(text.encode("utf-8", "surrogatepass")) < longest
+    return is_short or len(translator.source_tokenizer.encode(text)) <= longest
+
+
+def _aligner(translator: Translator, pairs: Sequence[tuple[str, str]]) -> Aligner:
+    """The alignment that is kept in the model folder, or the best by some of the sentences."""
+    from clearhead.inspect.alignment import best_aligner, kept_aligner
+
+    kept = kept_aligner(translator.folder, translator.model)
+    return kept or best_aligner(translator, pairs, sentences=CHOSEN_BY, measures=False)[0]
+
+
+def _links(translator: Translator, aligner: Aligner, pair: tuple[str, str]) -> Links:
+    """The links between the words and punctuation marks of a sentence and its translation."""
+    from clearhead.inspect.alignment import links, scores, word_matrix
+    from clearhead.inspect.recording import masked_pair
+    from clearhead.inspect.subject import Subject
+    from clearhead.inspect.words import words_in
+
+    # The words of what the model reads: symbols may have other numbers there.
+    read = masked_pair(translator, *pair)
+    spaced = [" ".join(text[start:end] for start, end in word_ranges(text)) for text in read]
+    if not all(spaced):
+        return []
+    subject = Subject.translation(translator, *pair)
+    sides = (
+        words_in(
+            spaced[0],
+            subject.source_pieces,
+            subject.source_special,
+            translator.source_tokenizer.form,
+        ),
+        words_in(
+            spaced[1], subject.outputs, subject.output_special, translator.target_tokenizer.form
+        ),
+    )
+    if None in sides:
+        return _diagonal(*(len(text.split()) for text in spaced))
+    found = [[(n, word) for n, word in enumerate(side or ()) if word.positions] for side in sides]
+    if not all(found):
+        return []
+    matrix = word_matrix(
+        scores(subject, aligner.measure),
+        aligner.shift,
+        *([word for _, word in side] for side in found),
+    )
+    return [(found[0][one][0], found[1][other][0]) for one, other, _ in links(matrix, aligner.rule)]
+
+
+def _diagonal(source: int, target: int) -> Links:
+    """Links in proportion to the lengths, where the tokens do not show the words."""
+    return [(min(source - 1, n * source // target), n) for n in range(target)]
