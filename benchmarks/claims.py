@@ -200,6 +200,16 @@ CLAIMS = {
             None,
             5,
         ),
+        Claim(
+            "placeholders",
+            "strings of programs with placeholders: translations that keep all of them, in %",
+            100,
+        ),
+        Claim(
+            "protection-speed",
+            "speed of translation with protected spans relative to none",
+            0.9,
+        ),
         Claim("record-base", "record of 30 tokens in BASE, seconds", None, 1),
         Claim("head-by-word-tiny", "each head off in turn, 30 tokens, TINY, seconds", None, 3),
         Claim("head-by-word-base", "the same in BASE", None, 30),

@@ -31,6 +31,7 @@ from command import add_threads, exit_code_of, log, make_parser
 from results import Results, print_results
 
 from clearhead import api
+from clearhead.api.documents import CHOSEN_BY
 from clearhead.data.reading.lines import read_lines
 from clearhead.data.reading.pairs import read_pairs
 from clearhead.data.reading.phrasebook import AlignedPair, phrasebook
@@ -210,6 +211,8 @@ def measure_alignment(options: argparse.Namespace, results: Results) -> None:
     prepared = [pair_of(translator, each.source, each.target) for each in validation]
     best, _ = choose(prepared, [frozenset(each.alignment) for each in validation], "gold")
     unsupervised, _ = choose(prepared, by_removal(prepared), "removal")
+    few = prepared[:CHOSEN_BY]
+    documents, _ = choose(few, by_removal(few), "removal", measures=False)
     last = len(translator.model.decoder.layers)
 
     def named(measure: str) -> Aligner:
@@ -218,6 +221,7 @@ def measure_alignment(options: argparse.Namespace, results: Results) -> None:
     aligners = {
         f"chosen by given alignments: {title(best)}": best,
         f"chosen by removal: {title(unsupervised)}": unsupervised,
+        f"chosen for documents: {title(documents)}": documents,
         "exact removal": named("removal"),
         "last layer, first head": named(f"decoder.{last}.cross.1"),
         "last layer, mean": named(f"decoder.{last}.cross"),
