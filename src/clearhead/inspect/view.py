@@ -8,11 +8,10 @@ the bias.
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -34,8 +33,18 @@ _Layer = TypeVar("_Layer", EncoderLayer, DecoderLayer)
 
 def second_view(model: _Model) -> _Model:
     """The same parameters and buffers in new modules, without dropout."""
-    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    return copy.deepcopy(model, shared).eval()
+    # A copy of each module with dictionaries of its own is twenty times faster than `deepcopy`.
+    copies: dict[nn.Module, nn.Module] = {}
+    for module in model.modules():
+        copies[module] = new = module.__new__(type(module))
+        new.__dict__ = {
+            name: value.copy() if isinstance(value, (dict, list, set)) else value
+            for name, value in module.__dict__.items()
+        }
+    for new in copies.values():
+        modules = new.__dict__["_modules"]
+        modules.update({name: copies.get(part, part) for name, part in modules.items()})
+    return cast(_Model, copies[model]).eval()
 
 
 def layers_of(model: nn.Module, kind: type[_Layer]) -> list[_Layer]:
