@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from clearhead.errors import ConfigError, DataError, TextWarning
 from clearhead.folder.files import write_bytes
@@ -19,6 +20,9 @@ from clearhead.text.units import Unit
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
     from clearhead.inspect.alignment import Aligner
+
+_ALIGNERS: WeakKeyDictionary[Translator, Aligner] = WeakKeyDictionary()
+"""The alignment of each translator that has translated a document."""
 
 CHOSEN_BY = 30
 """Sentences by which an attention is chosen to align, if no choice is kept in the model folder."""
@@ -115,12 +119,10 @@ def _means(
             found = translator.translate(texts, progress=done, **{**options, "n_best": 1})
         return [Translation(best.text, best.warnings) for best, *_ in found]
 
-    aligners = list[Any]()
-
     def link(pairs: Sequence[tuple[str, str]]) -> list[Links]:
-        if pairs and not aligners:
-            aligners.append(_aligner(translator, pairs))
-        return [_links(translator, aligners[0], pair) for pair in pairs]
+        if pairs and translator not in _ALIGNERS:
+            _ALIGNERS[translator] = _aligner(translator, pairs)
+        return [_links(translator, _ALIGNERS[translator], pair) for pair in pairs]
 
     source, target = translator.config.data.languages
     has_symbols = translator.config.tokenizer.has_symbols
