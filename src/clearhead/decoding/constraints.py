@@ -64,15 +64,19 @@ class Copies:
     def __init__(self, symbols: Sequence[int], counts: Ids, longest: Sequence[int]) -> None:
         self._symbols = np.array(symbols)
         self._counts = counts
+        self._has_any = bool(counts.any())
         self._longest = np.array(longest)
 
     def apply(self, logits: Tensor, rows: Rows) -> None:
         """See `Constraint`."""
+        symbols = torch.from_numpy(self._symbols).to(logits.device)
+        if not self._has_any:
+            logits.index_fill_(1, symbols, -torch.inf)
+            return
         used = (rows.tokens[:, :, None] == self._symbols).sum(axis=1)
         left = (self._counts[rows.sentence] - used).clip(min=0)
         missing = left.sum(axis=1)
         allowed = torch.from_numpy(left > 0).to(logits.device)
-        symbols = torch.from_numpy(self._symbols).to(logits.device)
         kept = logits[:, symbols].masked_fill(~allowed, -torch.inf)
         waiting = np.flatnonzero(missing)
         logits[torch.from_numpy(waiting).to(logits.device), EOS] = -torch.inf
