@@ -2,6 +2,7 @@
 
 The rules of sentencex decide where a sentence ends: abbreviations, quotations, lists, and scripts
 without spaces. Three corrections follow, each of which benchmarks/sentences.py shows the need for.
+Besides, parts with nothing between them stay one sentence, such as `config.{name}`.
 """
 
 from __future__ import annotations
