@@ -226,6 +226,11 @@ REMARKS = {
     "prefix": "prefixes that are not in the vocabulary",
     "unfinished": "translations that end at the length limit",
     "repetition": "translations that repeat themselves",
+    "spans": "translations with other placeholders",
+    "placed": "translations whose placeholders were put in by alignment",
+    "branches": "texts with branches that are not translated",
+    "divided": "sentences that were divided",
+    "same": "texts with a sentence that stays as it is",
     "error": "texts that were not translated",
 }
 """The kinds of remarks, and what has them."""

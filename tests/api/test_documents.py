@@ -16,8 +16,8 @@ from clearhead.api.loading import load_translator
 from clearhead.api.translator import Translator
 from clearhead.decoding.ctranslate2_engine import AutoEngine
 from clearhead.decoding.engine import Hypothesis
-from clearhead.decoding.texts import translate_texts
-from clearhead.errors import ConfigError, DataError
+from clearhead.decoding.texts import translate_texts, warn_of_hypotheses
+from clearhead.errors import ConfigError, DataError, TextWarning
 from clearhead.inspect.alignment import pair_of
 from clearhead.inspect.recording import masked_pair
 from clearhead.settings import SearchConfig
@@ -183,6 +183,8 @@ def test_pytorch_repeats_what_ctranslate2_did_not_copy(protecting: Translator) -
     assert "%s" in found[0][0].text
     assert found[1][0].tokens == output
     careless = translate_texts(
-        cast(Any, Careless()), tokenizers, ["a %s"], search, protecting.protection
+        cast(Any, Careless()), tokenizers, ["a %s", "%s"], search, protecting.protection
     )
-    assert [remark.kind for remark in careless[0][0].warnings] == ["spans"]
+    with pytest.warns(TextWarning) as warned:
+        warn_of_hypotheses(careless, 0)
+    assert [(each.message.kind, len(each.message.lines)) for each in warned] == [("spans", 2)]  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from clearhead.cli.failures import print_message
 from clearhead.cli.streams import STANDARD, Counter, reject_inputs
-from clearhead.errors import ClearheadError, ConfigError, DataError
+from clearhead.errors import REMARKS, ClearheadError, ConfigError, DataError
 from clearhead.folder.files import write_bytes
 
 if TYPE_CHECKING:
@@ -117,11 +117,11 @@ def _report(path: str, result: Result) -> None:
     kinds: dict[str, list[str]] = {}
     for place, remark in result.remarks:
         kinds.setdefault(remark.kind, []).append(f"{place} {remark.text}")
-    for lines in kinds.values():
+    for kind, lines in kinds.items():
         for line in lines[:SHOWN]:
             print_message(f"warning: {line}")
         if len(lines) > SHOWN:
-            print_message(f"warning: {len(lines) - SHOWN:,} more of this kind; all: --json")
+            print_message(f"warning: {len(lines) - SHOWN:,} more {REMARKS[kind]}; all: --json")
 
 
 def _as_tree(path: str, output: str, result: Result) -> dict[str, object]:
