@@ -241,3 +241,22 @@ def test_a_catalogue_without_translations_is_an_error(tmp_path: Path) -> None:
         list(read_pairs([str(path)]))
     assert found.value.where == str(path)
     assert "1 untranslated" in str(found.value.why)
+
+
+@pytest.mark.parametrize(
+    ("languages", "wanted"),
+    [(("", "de"), ("a", "b")), (("en", "fr"), ("a", "c")), (("fr", "en"), ("c", "a"))],
+)
+def test_a_memory_of_three_languages(
+    tmp_path: Path, languages: tuple[str, str], wanted: tuple[str, str]
+) -> None:
+    path = tmp_path / "memory.tmx"
+    variants = "".join(
+        f'<tuv xml:lang="{language}"><seg>{text}</seg></tuv>'
+        for language, text in (("en-US", "a"), ("de", "b"), ("fr", "c"))
+    )
+    path.write_text(f'<tmx><header srclang="en"/><body><tu>{variants}</tu></body></tmx>')
+    ((source, target, _),) = read_pairs([str(path)], languages=languages)
+    assert (source, target) == wanted
+    with pytest.raises(DataError):
+        list(read_pairs([str(path)]))

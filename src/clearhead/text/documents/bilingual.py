@@ -234,14 +234,16 @@ def _two_languages(stream: BinaryIO, where: str, languages: tuple[str, str]) -> 
     units = memory.units(stream)
     names = dict.fromkeys(name.partition("-")[0] for unit in units for name in unit.texts)
     main = (languages[0] or memory.source).partition("-")[0].lower()
-    others = [name for name in names if name != main]
+    target = languages[1].partition("-")[0].lower()
+    others = [name for name in names if name != main and target in ("", name)]
     if main in names and len(others) == 1:
         return languages[0] or main, languages[1] or others[0]
     raise DataError(
         "it is not clear which languages of the document are source and target",
         where=where,
         why=f"it has {', '.join(sorted(names)) or 'none'}",
-        todo="set data.source_language and data.target_language",
+        todo="set data.source_language and data.target_language; for init, use the options "
+        "--source-language and --target-language",
     )
 
 
