@@ -14,7 +14,7 @@ from clearhead.folder.files import write_bytes
 from clearhead.text.documents import FORMATS, Result, check_format, format_of, translate_data
 from clearhead.text.paragraphs import Done, Links, Means, Translation, translate_units
 from clearhead.text.placing import word_ranges
-from clearhead.text.spans import protection
+from clearhead.text.spans import SOFTWARE
 from clearhead.text.units import Unit
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def translate_file(
 
 
 def form_of(path: str | Path, form: str | None = None) -> str:
-    """The format of a document, or the one that is given; a `ConfigError` if it is unknown."""
+    """The format that is given, or that of the name; a `ConfigError` if that shows none."""
     form = form or format_of(str(path))
     if form is None:
         raise ConfigError(
@@ -68,7 +68,6 @@ def form_of(path: str | Path, form: str | None = None) -> str:
             why=f"the formats are {', '.join(FORMATS)}",
             todo="name one: --format FORMAT",
         )
-    check_format(form)
     return form
 
 
@@ -129,8 +128,7 @@ def _means(
     return Means(
         translate,
         link,
-        # Without symbols, spans are put at the words that come from theirs.
-        translator.protection if has_symbols else protection(["software"]),
+        translator.protection if has_symbols else SOFTWARE,
         has_symbols=has_symbols,
         fits=partial(_fits, translator),
         source_language=source,

@@ -35,7 +35,7 @@ from clearhead.evaluation.scores import (
     wilson_interval,
 )
 from clearhead.settings import RunConfig
-from clearhead.text.spans import count_kept, protection, protection_of
+from clearhead.text.spans import SOFTWARE, count_kept, protection_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -162,7 +162,7 @@ def evaluate_translators(
     found = {}
     protected = [protection_of(system.config.tokenizer) for system in systems.values()]
     # One yardstick for all systems.
-    kinds = next((each for each in protected if each.has_symbols), protection(["software"]))
+    kinds = next((each for each in protected if each.has_symbols), SOFTWARE)
     for name, texts in compared.items():
         exact = exact_match(texts, correct, lowercase=lowercase)
         table = scores_by_length(sources, texts, correct, tokenize, lowercase=lowercase)

@@ -75,7 +75,7 @@ class Done(NamedTuple):
 def translate_units(units: Sequence[Unit], means: Means) -> list[Done]:
     """The translation of each unit. Equal sentences are translated once."""
     kind = _WithSymbols if means.has_symbols else _WithoutSymbols
-    paragraphs = [kind(unit, means) for unit in units]
+    paragraphs = [kind(_unwrapped(unit, means.source_language), means) for unit in units]
     asked = dict.fromkeys(text for each in paragraphs for text in each.asked())
     known = dict(zip(asked, means.translate(list(asked)), strict=True))
     pairs = dict.fromkeys(pair for each in paragraphs for pair in each.pairs_to_link(known))
@@ -208,8 +208,6 @@ class _WithSymbols(_Paragraph):
     """A unit whose spans, and what it keeps, are symbols."""
 
     def __init__(self, unit: Unit, means: Means) -> None:
-        if unit.soft:
-            unit = _unwrapped(unit, means.source_language)
         lines = _within_lines(means.protection)
         masked, ranges = lines.mask(unit.text, unit.keep), lines.rows(unit.text, unit.keep)
         if "break" in means.protection.kinds and not unit.soft:
@@ -240,8 +238,6 @@ class _WithoutSymbols(_Paragraph):
     """A unit with its spans in the text; what it keeps are empty elements."""
 
     def __init__(self, unit: Unit, means: Means) -> None:
-        if unit.soft:
-            unit = _unwrapped(unit, means.source_language)
         unit = _with_empty_tags(unit)
         self._lines = _within_lines(means.protection)
         super().__init__(unit, self._lines.ranges(unit.text), unit, means)
@@ -308,7 +304,9 @@ def _is_untranslated(source: Sentence, translation: Translation) -> bool:
 
 
 def _unwrapped(unit: Unit, language: str) -> Unit:
-    """The unit with a space for each line break within a sentence."""
+    """The unit with a space for each line break within a sentence, if these are soft."""
+    if not unit.soft:
+        return unit
     changes, at = list[tuple[int, int, str]](), 0
     for sentence in sentences(unit.text, language):
         at = unit.text.index(sentence.text, at)

@@ -390,3 +390,7 @@ def protection(
     kinds = {kind for name in names for kind in SETS.get(name, (name,))}
     names = tuple(kind for kind in KINDS if kind in kinds)
     return Protection(names, tuple(patterns), accelerator)
+
+
+SOFTWARE = protection(["software"])
+"""The spans that count for a model without protection of its own."""

@@ -51,10 +51,6 @@ class Unit:
     keep: tuple[tuple[int, int], ...] = ()
     soft: bool = False
 
-    def within(self, parent: int) -> list[tuple[int, Tag]]:
-        """The tags directly within a tag, or those within none (-1), with their numbers."""
-        return [(number, tag) for number, tag in enumerate(self.tags) if tag.parent == parent]
-
     def replaced(self, changes: Sequence[tuple[int, int, str]]) -> Unit:
         """The unit with another text in each range (start, end), in ascending order.
 

@@ -32,7 +32,7 @@ from clearhead.data.reading.phrasebook import Part
 from clearhead.settings import SIZES
 from clearhead.settings.commented import TRANSLATION, CommentedConfig
 from clearhead.text.accelerators import without_accelerator
-from clearhead.text.spans import Protection, count_kept, protection
+from clearhead.text.spans import SOFTWARE, Protection, count_kept, protection
 from clearhead.tokenizer.extension import can_have_symbols
 
 
@@ -69,7 +69,7 @@ TUNED_BATCH, TUNED_PEAK = 4096, 3e-4  # if the run starts from a trained transla
 MOST_SHORT = 0.5  # share of references with fewer than four tokens, if BLEU is to choose
 USUAL = 0.5  # per cent of the pairs with a kind of span on both sides, which is then protected
 PROGRAMS = ("shell", "brace", "percent")  # kinds of spans that only programs have
-SOFTWARE, WEB, SPANS = protection(PROGRAMS), protection(("web",)), protection(("software",))
+PLACEHOLDERS, WEB = protection(PROGRAMS), protection(("web",))
 ALIKE = 0.5  # from this share of letters in common scripts, a joint vocabulary is proposed
 
 
@@ -178,13 +178,13 @@ def _kept(p: Proposal, kinds: Protection) -> float:
 
 
 def _spans(p: Proposal) -> float:
-    return _kept(p, SOFTWARE)
+    return _kept(p, PLACEHOLDERS)
 
 
 def _accelerators(p: Proposal) -> tuple[str, float]:
     """The usual mark of accelerators in the sources, and the share that has it, in per cent."""
     sources = p.train.sample[0]
-    masked = [SPANS.mask(text).text for text in sources]
+    masked = [SOFTWARE.mask(text).text for text in sources]
     shares = {
         mark: sum(bool(without_accelerator(text, mark)[1]) for text in masked) / len(masked)
         for mark in "_&~"

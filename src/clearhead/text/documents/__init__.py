@@ -24,13 +24,12 @@ Reader = Callable[[str, str, str], Document]
 
 
 class Format(NamedTuple):
-    """A format: what it is called, the ends of the names of its files, and its readers.
+    """A format: the ends of the names of its files, and its readers.
 
     A document with several readers is translated with one after the other, because the texts of the
     first are within those of the next. `declared` finds the name of the encoding.
     """
 
-    title: str
     endings: tuple[str, ...]
     readers: tuple[Reader, ...]
     declared: str = r"(?!)"
@@ -40,25 +39,22 @@ class Format(NamedTuple):
 _XML = r"^\s*<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)"
 
 FORMATS: Mapping[str, Format] = {
-    "po": Format("gettext", (".po", ".pot"), (read_po,), r"charset=([\w-]+)"),
+    "po": Format((".po", ".pot"), (read_po,), r"charset=([\w-]+)"),
     "html": Format(
-        *("HTML", (".html", ".htm", ".xhtml"), (html.read_attributes, html.read_html)),
+        (".html", ".htm", ".xhtml"),
+        (html.read_attributes, html.read_html),
         rf"<meta[^>]*charset\s*=\s*[\"']?([\w-]+)|{_XML}",
         "xmlcharrefreplace",
     ),
-    "markdown": Format(
-        "Markdown", (".md", ".markdown"), (markdown.read_attributes, markdown.read_markdown)
-    ),
-    "srt": Format("SubRip", (".srt",), (read_subtitles,)),
-    "vtt": Format("WebVTT", (".vtt",), (read_subtitles,)),
-    "xliff": Format(
-        "XLIFF", (".xlf", ".xliff", ".sdlxliff"), (read_xliff,), _XML, "xmlcharrefreplace"
-    ),
-    "json": Format("JSON", (".json",), (read_json_strings,)),
-    "docx": Format("Word", (".docx",), (docx.read_part,)),
-    "text": Format("text in paragraphs", (".txt",), (read_text,)),
-    "csv": Format("a column of a table", (".csv",), (partial(read_column, separator=","),)),
-    "tsv": Format("a column of a table", (".tsv",), (partial(read_column, separator="\t"),)),
+    "markdown": Format((".md", ".markdown"), (markdown.read_attributes, markdown.read_markdown)),
+    "srt": Format((".srt",), (read_subtitles,)),
+    "vtt": Format((".vtt",), (read_subtitles,)),
+    "xliff": Format((".xlf", ".xliff", ".sdlxliff"), (read_xliff,), _XML, "xmlcharrefreplace"),
+    "json": Format((".json",), (read_json_strings,)),
+    "docx": Format((".docx",), (docx.read_part,)),
+    "text": Format((".txt",), (read_text,)),
+    "csv": Format((".csv",), (partial(read_column, separator=","),)),
+    "tsv": Format((".tsv",), (partial(read_column, separator="\t"),)),
 }
 
 

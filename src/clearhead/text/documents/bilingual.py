@@ -12,7 +12,8 @@ from typing import BinaryIO, NamedTuple
 from clearhead.errors import DataError
 from clearhead.text.documents import decoded
 from clearhead.text.documents.markup import parse, xml_parser
-from clearhead.text.documents.po import entries, form_of_one, header_of
+from clearhead.text.documents.plurals import form_of_one
+from clearhead.text.documents.po import entries, header_of
 from clearhead.text.documents.xliff import languages_of_xliff, segments_of
 
 BILINGUAL = {

@@ -44,7 +44,7 @@ def parts_of(data: bytes, where: str) -> dict[str, str]:
             if large:
                 raise DataError("the document is too large", where=f"{where}: {large[0]}")
             found = {name: archive.read(name).decode() for name in names}
-    except DAMAGE as error:
+    except _DAMAGE as error:
         raise _unreadable(where, error) from None
     if "word/document.xml" not in found:
         raise DataError("this is no Word document", where=where, why="it has no word/document.xml")
@@ -59,12 +59,12 @@ def with_parts(data: bytes, parts: dict[str, str], where: str) -> bytes:
             for info in old.infolist():
                 content = parts.get(info.filename)
                 new.writestr(info, old.read(info) if content is None else content.encode())
-    except DAMAGE as error:
+    except _DAMAGE as error:
         raise _unreadable(where, error) from None
     return written.getvalue()
 
 
-DAMAGE = (
+_DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, EOFError),
     *(UnicodeDecodeError, NotImplementedError, RuntimeError),
 )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from clearhead.errors import DataError
-from clearhead.text.spans import protection
+from clearhead.text.spans import SOFTWARE
 from clearhead.text.units import Document, Slot, Unit
 
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*(?:\n|$)))*")
@@ -67,12 +67,11 @@ def read_json_strings(content: str, where: str, target_language: str = "") -> Do
 
 
 _CHARACTER = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL)
-SPANS = protection(["software"])
 
 
 def _branch(text: str, place: str) -> Unit:
     """The unit of a branch, which keeps each `#`, the number of the argument."""
-    spans = SPANS.ranges(text)
+    spans = SOFTWARE.ranges(text)
     numbers = (found.span() for found in re.finditer("#", text))
     keep = (each for each in numbers if not any(a <= each[0] < b for a, b in spans))
     return Unit(text, place, keep=tuple(keep))

@@ -1,10 +1,15 @@
-"""The plural forms of languages, for files of gettext that do not have their rule yet.
+"""The plural forms of languages, by the rules in the headers of files of gettext.
 
-The rules are those that gettext's own programs propose, and for languages that they lack, those of
-the Unicode CLDR for whole numbers.
+For a file without a rule there is a table. Its rules are those that gettext's own programs propose,
+and for languages that they lack, those of the Unicode CLDR for whole numbers.
 """
 
 from __future__ import annotations
+
+import re
+from gettext import c2py
+
+from clearhead.errors import DataError
 
 _SLAVIC = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"
 
@@ -33,3 +38,16 @@ def plural_rule(language: str) -> str | None:
     """The `Plural-Forms` of a language in BCP 47, None if it is not known here."""
     code = language.replace("-", "_")
     return _BY_LANGUAGE.get(code) or _BY_LANGUAGE.get(code.partition("_")[0].lower())
+
+
+def form_of_one(rule: str, where: str) -> tuple[int, bool]:
+    """The number of the form that 1 has, by the header's `Plural-Forms`, and if no other has it."""
+    found = re.search(r"plural\s*=\s*([^;]+)", rule)
+    if found is None or found[1].strip() == "EXPRESSION":
+        return 0, True
+    try:
+        form = c2py(found[1])
+        return form(1), all(form(n) != form(1) for n in range(200) if n != 1)
+    except (ValueError, RecursionError, ArithmeticError):
+        what, todo = "the rule of plural forms is wrong", "mend Plural-Forms in the header"
+        raise DataError(what, where=where, why=found[1].strip(), todo=todo) from None

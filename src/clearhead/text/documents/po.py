@@ -8,19 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from gettext import c2py
 from typing import NamedTuple
 
 from clearhead.errors import DataError
-from clearhead.text.documents.plurals import plural_rule
-from clearhead.text.spans import count_kept, protection
+from clearhead.text.documents.plurals import form_of_one, plural_rule
+from clearhead.text.spans import SOFTWARE, count_kept
 from clearhead.text.units import Document, Edit, Skipped, Slot, Unit, check_target
 
 _KEYWORD = re.compile(r'(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<form>\d+)\])?)\s*(?=")')
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)")
 _ASCII = re.compile(r"charset=(CHARSET|(?:US-)?ASCII)\b", re.IGNORECASE)
-SPANS = protection(["software"])
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _WRITTEN = {"\\": "\\\\", '"': '\\"'} | {text: f"\\{name}" for name, text in _NAMED.items()}
 
@@ -178,7 +176,7 @@ def read_po(content: str, where: str, target_language: str = "") -> Document:
             forms = entry.translations
             total = count or len(forms)
             # "One file" is no form of 21, unless it has the placeholders of "%d files".
-            kept = count_kept(SPANS, [message], [plural.value])
+            kept = count_kept(SOFTWARE, [message], [plural.value])
             fits = is_only_one or kept.exact == kept.sentences
             texts = [text for form, text in sorted(forms.items()) if form < total]
             for form in range(total):
@@ -208,19 +206,6 @@ def _slots(source: str, text: Text, place: str, line_end: str, keyword: str = ""
 
     if source.strip():
         yield Slot(text.start, text.end, Unit(source, place), write)
-
-
-def form_of_one(rule: str, where: str) -> tuple[int, bool]:
-    """The number of the form that 1 has, by the header's `Plural-Forms`, and if no other has it."""
-    found = re.search(r"plural\s*=\s*([^;]+)", rule)
-    if found is None or found[1].strip() == "EXPRESSION":
-        return 0, True
-    try:
-        form = c2py(found[1])
-        return form(1), all(form(n) != form(1) for n in range(200) if n != 1)
-    except (ValueError, RecursionError, ArithmeticError):
-        what, todo = "the rule of plural forms is wrong", "mend Plural-Forms in the header"
-        raise DataError(what, where=where, why=found[1].strip(), todo=todo) from None
 
 
 def _field(content: str, entry: Entry, name: str, value: str, line_end: str) -> Iterator[Edit]:

@@ -186,7 +186,7 @@ def _slot(
 
 
 def _state(content: str, segment: Sequence[Token], is_first: bool) -> Iterator[Edit]:
-    """The change of a state that says that there is no translation."""
+    """The change of a state, such as `new`, that a segment has without a translation."""
     target = _child(segment, "target")
     tag = (target[0] if len(target) > 1 else None) if is_first else segment[0]
     if tag is not None and (found := attribute_range(content, tag, {"state"})):
