@@ -60,6 +60,7 @@ from clearhead.model.build import build_model
 from clearhead.settings import ModelConfig
 
 SENTENCES = 200
+TIMED = 100  # sentences whose alignment is timed
 TOKENS = 30
 
 
@@ -211,8 +212,10 @@ def measure_alignment(options: argparse.Namespace, results: Results) -> None:
     prepared = [pair_of(translator, each.source, each.target) for each in validation]
     best, _ = choose(prepared, [frozenset(each.alignment) for each in validation], "gold")
     unsupervised, _ = choose(prepared, by_removal(prepared), "removal")
-    few = prepared[:CHOSEN_BY]
+    few, began = prepared[:CHOSEN_BY], time.perf_counter()
     documents, _ = choose(few, by_removal(few), "removal", measures=False)
+    seconds = time.perf_counter() - began
+    results.add("time to choose the alignment for documents", "s", [seconds], subject=pair)
     last = len(translator.model.decoder.layers)
 
     def named(measure: str) -> Aligner:
@@ -226,6 +229,11 @@ def measure_alignment(options: argparse.Namespace, results: Results) -> None:
         "last layer, first head": named(f"decoder.{last}.cross.1"),
         "last layer, mean": named(f"decoder.{last}.cross"),
     }
+    began = time.perf_counter()
+    for each in test[:TIMED]:
+        align(pair_of(translator, each.source, each.target), documents)
+    each_ms = 1000 * (time.perf_counter() - began) / len(test[:TIMED])
+    results.add("time to align a sentence for documents", "ms", [each_ms], subject=pair)
     pairs = [pair_of(translator, each.source, each.target) for each in test]
     gold = [frozenset(each.alignment) for each in test]
     rates = {
@@ -235,13 +243,14 @@ def measure_alignment(options: argparse.Namespace, results: Results) -> None:
     rates |= eflomal_rates(known.train, test)
     for name, rate in rates.items():
         claim = "alignment" if name.startswith("chosen by given") else None
+        chosen_on = len(few if name.startswith("chosen for documents") else validation)
         results.add(
             "alignment error rate",
             "%",
             [100 * rate],
             subject=name,
             claim=claim,
-            more={"pairs": len(test), "chosen on": len(validation)},
+            more={"pairs": len(test), "chosen on": chosen_on},
         )
     print_results(results.records)
     results.write()

@@ -6,7 +6,7 @@
 The two model folders are of the same data and time; PROTECTING was trained with the settings
 `tokenizer.protect` and `tokenizer.accelerator` that `init` proposed, OTHER with neither. Two files
 are sources and their references; those of `--placeholders` all have placeholders. The two models
-translate by turns with a beam of 5. The nearest neighbour is the translation of the training source
+take turns, with a beam of 5. The nearest neighbour is the translation of the training source
 that has most groups of three characters in common (Dice).
 """
 
