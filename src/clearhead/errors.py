@@ -227,6 +227,7 @@ REMARKS = {
     "unfinished": "translations that end at the length limit",
     "repetition": "translations that repeat themselves",
     "spans": "translations with other placeholders",
+    "term": "translations without a term of the glossary",
     "placed": "translations whose placeholders were put in by alignment",
     "branches": "texts with branches that are not translated",
     "divided": "sentences that were divided",

@@ -25,7 +25,7 @@ from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import MODEL, NAME
 from clearhead.decoding.engine import numbered
 from clearhead.decoding.torch_engine import TorchEngine
-from clearhead.errors import ConfigError, ExportError, ModelFolderError
+from clearhead.errors import ConfigError, DataError, ExportError, ModelFolderError, TextWarning
 from clearhead.folder.model_folder import WEIGHTS, open_folder
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import read_tokenizers
@@ -239,7 +239,12 @@ def test_an_option_that_the_engine_or_the_model_lacks_is_rejected(
 
 
 @pytest.mark.parametrize(
-    "choices", [{"engine": "torch", "compute_type": "int8"}, {"engine": "ctranslate2"}]
+    "choices",
+    [
+        {"engine": "torch", "compute_type": "int8"},
+        {"engine": "ctranslate2"},
+        {"glossary": {"a": "b"}},
+    ],
 )
 def test_a_classifier_takes_no_option_for_translators(
     tmp_path: Path, choices: dict[str, Any]
@@ -482,3 +487,80 @@ def test_a_process_that_is_forked_translates_and_trains(folder: Path, tmp_path: 
         timeout=900,
     )
     assert done.stdout.split("\n")[-2] == "[] 20", done.stderr
+
+
+# Ensembles and glossaries
+
+
+def test_several_folders_are_an_ensemble(folder: Path, tmp_path: Path) -> None:
+    shape = small_config(output_bias=True, d_ff=24)
+    other = random_folder(tmp_path / "other", shape, seed=5, scale=0.5, ends=1.5)
+    both = api.load_translator([folder, other], device="cpu")
+    assert both.is_ensemble
+    one, two = (api.load_translator(path, engine="torch", device="cpu") for path in (folder, other))
+    assert not one.is_ensemble
+    texts, targets = ["s1 s2", "", "s0"], ["t1", "t2 t3", ""]
+    scored = [each.score(texts, targets)[0].score for each in (both, one, two)]
+    assert len(set(scored)) == 3
+    assert len(both.translate(texts, beam_size=2)) == 3
+    with pytest.raises(ConfigError):
+        clearhead.record(both, "s1", "t1")
+    assert api.load_translator([folder], engine="torch", device="cpu").translate(
+        ["s1"]
+    ) == one.translate(["s1"])
+    assert two.folder.path == other
+
+
+def test_models_that_do_not_fit_are_no_ensemble(folder: Path, tmp_path: Path) -> None:
+    joint = random_folder(tmp_path / "joint", small_config(share_embeddings="all"))
+    with pytest.raises(ConfigError) as found:
+        api.load_translator([folder, joint])
+    assert str(joint) in str(found.value.where)
+    with pytest.raises(ConfigError):
+        api.load_translator([folder, folder], engine="ctranslate2")
+    with pytest.raises(ConfigError):
+        api.load_translator([])
+    other = shutil.copytree(folder, tmp_path / "other")
+    tree = json.loads((without_manifest(other) / "config.json").read_text())
+    tree["config"]["data"]["source_language"] = "tr"
+    (other / "config.json").write_text(json.dumps(tree))
+    with pytest.raises(ConfigError):
+        api.load_translator([folder, other])
+    tree["config"]["task"] = "classification"
+    (other / "config.json").write_text(json.dumps(tree))
+    with pytest.raises(ModelFolderError):
+        api.load_translator([folder, other])
+
+
+def test_a_glossary_is_a_file_or_a_mapping(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("s1|s3\tt1|t3\ns2\tunknown\n")
+    for glossary in (path, str(path), {"s1|s3": "t1|t3", "s2": "unknown"}):
+        for engine in ("auto", "torch"):
+            translator = api.load_translator(folder, engine=engine, device="cpu", glossary=glossary)
+            found = translator.translate(["s4 s3", "s4"], beam_size=2)
+            assert {"t1", "t3", "T1", "T3"} & {*found[0][0].text.split()}
+            assert not found[0][0].warnings
+        with pytest.warns(TextWarning):
+            ((best, *_),) = translator.translate(["s2"])
+        assert [each.kind for each in best.warnings] == ["term"]
+    with pytest.raises(DataError):
+        api.load_translator(folder, glossary=tmp_path / "none.tsv")
+
+
+def test_ctranslate2_alone_warns_of_terms_that_it_lacks(folder: Path) -> None:
+    glossary = {f"s{n}": f"t{n + 1}" for n in range(4)}
+    texts = [f"s{n} s4" for n in range(4)]
+    auto, alone = (
+        api.load_translator(folder, engine=engine, device="cpu", glossary=glossary)
+        for engine in ("auto", "ctranslate2")
+    )
+
+    def lacking(translator: api.Translator) -> int:
+        found = (best.warnings for best, *_ in translator.translate(texts, beam_size=2))
+        return sum("term" in [each.kind for each in warnings] for warnings in found)
+
+    assert lacking(auto) == 0
+    assert cast(AutoEngine, auto.engine).repeated
+    with pytest.warns(TextWarning):
+        assert lacking(alone)

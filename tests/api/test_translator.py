@@ -18,7 +18,7 @@ from clearhead.data.preparation import learn_tokenizers, prepare_pairs
 from clearhead.data.reading.parts import Parts, parts_of
 from clearhead.decoding import torch_engine
 from clearhead.decoding.engine import numbered
-from clearhead.errors import ConfigError, DataError, SearchError
+from clearhead.errors import ConfigError, DataError, SearchError, TextWarning
 from clearhead.settings import DataConfig, Learned, ModelConfig, RunConfig, SearchConfig
 from clearhead.tasks import translation
 from small_runs import small_run
@@ -193,3 +193,34 @@ def test_an_evaluation_scores_the_best_translations(translator: Translator) -> N
     assert worse.scores["chrf"] < 100
     with pytest.raises(DataError):
         translator.evaluate(sources, references[1:])
+
+
+# Scores of given pairs
+
+
+def test_a_pair_has_the_scores_that_its_translation_has(translator: Translator) -> None:
+    texts = ["1 a b c", "4 d e", "", "2 f"]
+    found = [best for best, *_ in translator.translate(texts, beam_size=3)]
+    for batch_size in (1, 3):
+        targets = [each.text for each in found]
+        scored = translator.score(texts, targets, batch_size=batch_size)
+        for ours, theirs, text in zip(scored, found, texts, strict=True):
+            assert ours.text == theirs.text
+            assert ours.score == pytest.approx(sum(ours.token_scores), abs=1e-4)
+            assert len(ours.token_scores) == len(ours.tokens) + 1
+            if text and theirs.finished:
+                assert ours.tokens == theirs.tokens
+                assert ours.token_scores == pytest.approx(theirs.token_scores, abs=1e-4)
+
+
+def test_pairs_that_do_not_belong_together_or_are_too_long(translator: Translator) -> None:
+    with pytest.raises(DataError):
+        translator.score(["a"], [])
+    with pytest.raises(SearchError):
+        translator.score(["a"], ["b"], batch_size=0)
+    long = "a " * 3000
+    with pytest.warns(TextWarning):
+        (scored,) = translator.score([long], [long])
+    assert len(scored.tokens) < translator.engine.longest_source
+    assert "cut" in [remark.kind for remark in scored.warnings]
+    assert translator.score([], []) == []

@@ -14,7 +14,6 @@ import pytest
 
 from clearhead import device
 from clearhead.api.exporting import export_model
-from clearhead.decoding import ctranslate2_engine
 from clearhead.decoding import ctranslate2_library as library
 from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import TABLE_POSITIONS
@@ -112,7 +111,7 @@ def test_a_batch_is_divided_among_the_workers(
     with pytest.raises(TypeError):
         engine.translate(numbered([[3]] * sentences), config())
     with pytest.raises(TypeError):
-        engine.token_scores([[3]] * sentences, [(4,)] * sentences)
+        engine.score([[3]] * sentences, [(4,)] * sentences)
     assert sizes == [size, size]
 
 
@@ -351,9 +350,9 @@ def test_outputs_are_scored_in_parts_where_their_logits_are_many(
     engine = fast_engine(folder)
     sources = random_sources(20)
     outputs = [tuple(range(FIRST, FIRST + i % 7)) for i in range(20)]
-    whole = engine.token_scores(sources, outputs)
-    monkeypatch.setattr(ctranslate2_engine, "SCORED_LOGITS", 20 * TARGETS)
-    for parted, together in zip(engine.token_scores(sources, outputs), whole, strict=True):
+    whole = engine.score(sources, outputs)
+    monkeypatch.setattr("clearhead.decoding.engine.SCORED_LOGITS", 20 * TARGETS)
+    for parted, together in zip(engine.score(sources, outputs), whole, strict=True):
         assert parted == pytest.approx(together, abs=1e-5)
 
 
@@ -416,8 +415,8 @@ def test_learned_positions_bound_sources_and_outputs(tmp_path: Path) -> None:
 def test_eight_bit_numbers_give_nearly_the_same_scores(folder: Path) -> None:
     sources = random_sources(10)
     outputs = [(3, 4, 5)] * 10
-    exact = np.array(fast_engine(folder).token_scores(sources, outputs))
-    rough = np.array(fast_engine(folder, compute_type="int8").token_scores(sources, outputs))
+    exact = np.array(fast_engine(folder).score(sources, outputs))
+    rough = np.array(fast_engine(folder, compute_type="int8").score(sources, outputs))
     assert 0 < np.abs(rough - exact).max() < 0.5
 
 
@@ -451,7 +450,7 @@ def test_a_failure_while_translating_or_scoring_is_an_error_for_the_user(
     engine = fast_engine(folder)
     for fails in (
         lambda: engine.translate(numbered([[3]]), config()),
-        lambda: engine.token_scores([[3]], [(4,)]),
+        lambda: engine.score([[3]], [(4,)]),
     ):
         with pytest.raises(ClearheadError) as caught:
             fails()

@@ -57,7 +57,7 @@ def assert_equal_to_the_model(folder: Path, seed: int = 3) -> None:
     draw = np.random.default_rng(seed + 1)
     size = model.model.output.out_features
     outputs = [tuple(draw.integers(3, size, draw.integers(0, 8)).tolist()) for _ in sources]
-    scores = exported.token_scores(sources, outputs)
+    scores = exported.score(sources, outputs)
     for source, output, found in zip(sources, outputs, scores, strict=True):
         wanted = torch.tensor(forced_scores(model, source, output))
         torch.testing.assert_close(torch.tensor(found), wanted, rtol=1e-4, atol=1e-4)
@@ -143,7 +143,7 @@ def test_choices_taken_together_give_the_same_after_export(
     exported, model = fast_engine(folder), torch_engine(folder)
     sources = random_sources(folder, seed)
     found = model.translate(numbered(sources), GREEDY)
-    scores = exported.token_scores(sources, [each[0].tokens for each in found])
+    scores = exported.score(sources, [each[0].tokens for each in found])
     for each, theirs in zip(found, scores, strict=True):
         ours = each[0].token_scores
         assert theirs[: len(ours)] == pytest.approx(ours, rel=1e-4, abs=2e-4)
@@ -493,7 +493,7 @@ def test_positions_reach_as_far_as_the_export_says(tmp_path: Path) -> None:
     export_model(folder)
     engine = fast_engine(folder)
     output = tuple([4] * TABLE_POSITIONS)
-    (found,) = engine.token_scores([[3] * LONGEST_SOURCE], [output])
+    (found,) = engine.score([[3] * LONGEST_SOURCE], [output])
     assert len(found) == TABLE_POSITIONS + 1
     (ours,) = [forced_scores(torch_engine(folder), [3] * LONGEST_SOURCE, output[:1500])]
     assert found[:1500] == pytest.approx(ours[:1500], abs=1e-3)

@@ -15,7 +15,10 @@ from clearhead import api
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
 from clearhead.data.preparation import TranslationData
+from clearhead.data.reading.pairs import Pair
 from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.texts import score_texts
+from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import set_up_torch
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
@@ -27,6 +30,7 @@ from clearhead.settings import (
     TrainingConfig,
 )
 from clearhead.tasks.translation import TranslationTask
+from clearhead.text.spans import protection_of
 from clearhead.tokenizer import BOS, EOS, PAD, WordTokenizer
 from clearhead.training.step import Updater
 from small_models import small_config
@@ -232,6 +236,27 @@ def test_validation_ignores_case_if_the_model_lower_cases_unless_a_setting_says_
         assert (found.scores[score] > 99.999) == perfect
     for signature in found.signatures.values():
         assert ("case:lc" in signature) == perfect
+
+
+@pytest.mark.parametrize("protect", [(), ("software",)])
+def test_the_scores_of_pairs_sum_to_the_validation_loss(protect: tuple[str, ...]) -> None:
+    pairs = [
+        ("a b %s", "A %s B"),
+        ("c", "C C A B"),
+        ("d %s {x}", "{x} A %s"),
+        ("a {y}", "B"),
+        ("", "A"),
+    ]
+    config = RunConfig(tokenizer=TokenizerConfig(protect=protect))
+    validation = tuple(Pair(*pair, line) for line, pair in enumerate(pairs, start=1))
+    data = TranslationData(SOURCE, TARGET, cast(Corpus, None), validation, ())
+    model = some_model(2)
+    loss = TranslationTask(config, data)._validation_loss(model)
+    scored = score_texts(
+        TorchEngine(model), (SOURCE, TARGET), pairs, config.search, protection_of(config.tokenizer)
+    )
+    tokens = sum(len(each.token_scores) for each in scored)
+    assert -sum(each.score for each in scored) / tokens == pytest.approx(loss, abs=1e-9)
 
 
 @pytest.mark.parametrize(("narrow", "in_validation"), [(128, 1), (1, 2)])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
+from clearhead.data.reading.pairs import read_pairs
 from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import NAME, installed, read_ctranslate2
 from clearhead.device import check_device, imported, set_up_torch, threads_of_process
@@ -22,6 +23,7 @@ from clearhead.folder.model_folder import (
 )
 from clearhead.inspect.heads import listed
 from clearhead.settings.training import MOST_THREADS
+from clearhead.text.glossary import Glossary
 from clearhead.tokenizer import read_tokenizers
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class LoadOptions:
             `int8`, … (empty: float32).
         scores: False if scores are not needed. CTranslate2 then skips the second pass that computes
             them, and PyTorch the sum over all logits in greedy search; scores may be NaN.
+        glossary: the terms that a translator places: a file of pairs, such as .tsv, .tmx or .tbx,
+            or a mapping from terms to their translations. Several forms are separated by `|`.
         ablate: names of heads to switch off, as a list or separated by commas:
             `decoder.3.cross.5`, or the beginning of such names, `decoder.3`, for all heads below.
             Layers and heads count from 1. PyTorch then runs a translator.
@@ -63,6 +67,7 @@ class LoadOptions:
     engine: str = "auto"
     compute_type: str = ""
     scores: bool = True
+    glossary: str | Path | Mapping[str, str] = ""
     ablate: str | Iterable[str] = ()
     ablate_by: str = "zero"
 
@@ -95,18 +100,21 @@ class LoadOptions:
 
 
 def load(
-    folder: str | Path, options: LoadOptions | None = None, **choices: Any
+    folder: str | Path | Sequence[str | Path], options: LoadOptions | None = None, **choices: Any
 ) -> Translator | Classifier:
     """Load the translator or classifier of a model folder; needs no data and no network.
 
         translator = clearhead.load("runs/my-model", device="cpu", threads=2)
+        ensemble = clearhead.load(["runs/seed-1", "runs/seed-2"])
 
     PyTorch is set up for the whole process: the number of threads, and denormal numbers as zero.
     The loaded model stays the same if a run replaces the one in the folder. A process that is
     forked later can use it: CTranslate2 then loads it again, and PyTorch has one thread there.
 
     Args:
-        folder: written by training.
+        folder: written by training; or several, of translators that then work together as an
+            ensemble: at each step their log-probabilities are averaged. They have the same
+            languages and vocabularies. PyTorch runs them.
         options: what runs the model, and how.
         choices: single options of `LoadOptions`, which replace those of `options`.
 
@@ -114,7 +122,8 @@ def load(
         ModelFolderError: the folder is missing, damaged, or of another version; or the means of
             heads are needed and are not there.
         ConfigError: as for `LoadOptions`; or there is no such device or head, or an option for
-            translators is given for a classifier.
+            translators is given for a classifier; or several models have different vocabularies
+            or languages.
         ExportError: CTranslate2 is requested, but there is no export, or it is of other weights.
         ClearheadError: the device failed, e.g. because the memory of the GPU is full.
 
@@ -127,7 +136,7 @@ def load(
 
 
 def load_translator(
-    folder: str | Path, options: LoadOptions | None = None, **choices: Any
+    folder: str | Path | Sequence[str | Path], options: LoadOptions | None = None, **choices: Any
 ) -> Translator:
     """Same as `load`, for a translator; a ModelFolderError if the model is a classifier."""
     return cast(Translator, _load(folder, options, choices, "translation"))
@@ -141,13 +150,17 @@ def load_classifier(
 
 
 def _load(
-    folder: str | Path,
+    folder: str | Path | Sequence[str | Path],
     options: LoadOptions | None,
     choices: Mapping[str, Any],
     task: str | None = None,
 ) -> Translator | Classifier:
     """The model of a folder; loaded once more if a run has replaced it meanwhile."""
     options = replace(options or LoadOptions(), **choices)
+    if not isinstance(folder, str | Path):
+        if len(folder) != 1:
+            return _ensemble(list(folder), options)
+        (folder,) = folder
     found = open_folder(folder)
     try:
         return _loaded(found, options, task)
@@ -158,15 +171,21 @@ def _load(
 
 
 def _loaded(found: ModelFolder, options: LoadOptions, task: str | None) -> Translator | Classifier:
+    if task is not None:
+        _check_task(found, task)
     is_translator = found.config.task == "translation"
-    if task not in (None, found.config.task):
+    return (_translator if is_translator else _classifier)(found, options)
+
+
+def _check_task(found: ModelFolder, task: str) -> None:
+    is_translator = found.config.task == "translation"
+    if task != found.config.task:
         kind, other = ("translator", "classifier")[:: 1 if is_translator else -1]
         raise ModelFolderError(
             f"this model is a {kind}, not a {other}",
             where=found.path,
             todo=f"use it with: clearhead {'translate' if is_translator else 'classify'}",
         )
-    return (_translator if is_translator else _classifier)(found, options)
 
 
 def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
@@ -176,10 +195,11 @@ def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
     CTranslate2 is installed, and no GPU is used; otherwise PyTorch.
     """
     tokenizers = read_tokenizers(found)
+    glossary = read_glossary(options.glossary, found.config.data.languages)
 
     def with_torch() -> Translator:
         engine = _torch_engine(found, tokenizers, options)
-        return Translator(found, tokenizers, engine, options.ablated)
+        return Translator(found, tokenizers, engine, options.ablated, glossary)
 
     is_auto = options.engine == "auto"
     if options.engine == "torch" or options.ablate:
@@ -203,13 +223,55 @@ def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
         return with_torch()
     exported.check_vocabularies(tokenizers)
     if not is_auto:
-        return Translator(kept, tokenizers, exported)
+        return Translator(kept, tokenizers, exported, glossary=glossary)
     engine = AutoEngine(exported, lambda: _torch_engine(kept, tokenizers, options))
-    return Translator(kept, tokenizers, engine)
+    return Translator(kept, tokenizers, engine, glossary=glossary)
+
+
+def read_glossary(
+    given: str | Path | Mapping[str, str], languages: tuple[str, str]
+) -> Glossary | None:
+    """The glossary of an option, in the languages of a model; None if none is given."""
+    if not given:
+        return None
+    if isinstance(given, Mapping):
+        return Glossary(given.items())
+    pairs = read_pairs([str(Path(given).expanduser())], languages=languages)
+    return Glossary((pair.source, pair.target) for pair in pairs)
+
+
+def _ensemble(folders: Sequence[str | Path], options: LoadOptions) -> Translator:
+    """Several translators whose log-probabilities are averaged; all else is the first one's."""
+    if not folders:
+        raise ConfigError("there is no model folder", where="load")
+    if options.engine == "ctranslate2":
+        what = "CTranslate2 does not run several models together"
+        raise ConfigError(what, todo="set the engine to torch or auto")
+    first, *others = map(open_folder, folders)
+    for each in (first, *others):
+        _check_task(each, "translation")
+    tokenizers = read_tokenizers(first)
+    own = [tokenizer.files("") for tokenizer in tokenizers], first.config.data.languages
+    for other in others:
+        theirs = [each.files("") for each in read_tokenizers(other)], other.config.data.languages
+        if theirs != own:
+            has = "another vocabulary" if theirs[0] != own[0] else "other languages"
+            raise ConfigError(
+                f"the models cannot be used together: one has {has}",
+                where=f"{first.path}, {other.path}",
+                todo="train them with the same data and the same settings of [data] and "
+                "[tokenizer]; their seeds and sizes may differ",
+            )
+    engine = _torch_engine(first, tokenizers, options, others)
+    glossary = read_glossary(options.glossary, first.config.data.languages)
+    return Translator(first, tokenizers, engine, options.ablated, glossary)
 
 
 def _torch_engine(
-    found: ModelFolder, tokenizers: tuple[Tokenizer, Tokenizer], options: LoadOptions
+    found: ModelFolder,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    options: LoadOptions,
+    others: Sequence[ModelFolder] = (),
 ) -> TorchEngine:
     device = set_up_torch(options.device, options.threads)  # first, because it imports torch
 
@@ -217,8 +279,11 @@ def _torch_engine(
     from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 
     products = choose_product(options.compute_type or "float32", device)
-    model = _ablated(trained_translator(found, device, tokenizers), found, options)
-    return TorchEngine(model, products, scores=options.scores)
+    first, *rest = (
+        _ablated(trained_translator(each, device, tokenizers), each, options)
+        for each in (found, *others)
+    )
+    return TorchEngine(first, products, scores=options.scores, others=rest)
 
 
 def _ctranslate2_engine(found: ModelFolder, options: LoadOptions) -> CTranslate2Engine:
@@ -259,12 +324,16 @@ def _uses_gpu(device: str) -> bool:
 
 
 def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
-    given = {"engine": options.engine == "ctranslate2", "compute_type": options.compute_type}
+    given = {
+        "engine": options.engine == "ctranslate2",
+        "compute_type": options.compute_type,
+        "glossary": options.glossary,
+    }
     if unused := [name for name, value in given.items() if value]:
         raise ConfigError(
             f"{unused[0]} = {getattr(options, unused[0])!r} has no effect on a classifier",
             where=found.path,
-            why="a classifier runs with PyTorch, in float32",
+            why="a classifier runs with PyTorch, in float32, and translates nothing",
             todo="leave it out",
         )
     device = set_up_torch(options.device, options.threads)  # first, because it imports torch

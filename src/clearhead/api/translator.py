@@ -10,10 +10,12 @@ from clearhead.api.classifier import texts_of
 from clearhead.data.judging.text_style import InputStyle, target_style
 from clearhead.data.reading.labelled import join_lines
 from clearhead.decoding.engine import Engine, Hypothesis
+from clearhead.decoding.terms import Terminology
 from clearhead.device import imported
-from clearhead.errors import ConfigError, SearchError
+from clearhead.errors import ConfigError, DataError, SearchError
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import RunConfig, SearchConfig
+from clearhead.text.glossary import Glossary
 from clearhead.text.spans import Protection, protection_of
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class Translator:
         tokenizers: of the source and of the target.
         engine: runs it.
         ablated: which heads are switched off, for people; empty if none is.
+        glossary: the terms that its translations have.
     """
 
     def __init__(
@@ -42,10 +45,13 @@ class Translator:
         tokenizers: tuple[Tokenizer, Tokenizer],
         engine: Engine,
         ablated: str = "",
+        glossary: Glossary | None = None,
     ) -> None:
         self.folder = folder
         self.ablated = ablated
         self.engine = engine
+        self.glossary = glossary
+        self._terminology = Terminology(glossary, tokenizers[1]) if glossary else None
         self._tokenizers = tokenizers
         self._source_style, self._target_style = (
             InputStyle.load(folder, side, tokenizer)
@@ -71,6 +77,11 @@ class Translator:
     def model(self) -> EncoderDecoder:
         """The PyTorch model, which is loaded now if the engine has none; for inspection."""
         return getattr(self.engine, "model", None) or self._own_model
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether it is of several models; `model` is then the first."""
+        return len(getattr(self.engine, "models", ())) > 1
 
     @cached_property
     def _own_model(self) -> EncoderDecoder:
@@ -142,7 +153,8 @@ class Translator:
                 hypotheses, with the number of the first line that has it: the text was cut, has
                 characters that the training text did not have, or is much longer than nearly all
                 training texts; the prefix is not in the vocabulary; the translation ends at the
-                length limit or repeats itself; or there was an error. It is a UserWarning.
+                length limit, repeats itself or lacks a term of the glossary; or there was an error.
+                It is a UserWarning.
             UserWarning: the texts look different from the training text (once for this translator).
         """
         from clearhead.decoding.texts import (
@@ -178,6 +190,7 @@ class Translator:
                 progress=count,
                 offset=offset + first,
                 remarks=remarks[first:last],
+                terminology=self._terminology,
             )
 
         def probe() -> None:
@@ -191,6 +204,67 @@ class Translator:
             what = f"on_error = {on_error!r} is neither 'raise' nor 'return'"
             raise SearchError(what, where="translate")
         warn_of_hypotheses(found, offset)
+        return found
+
+    def score(
+        self,
+        sources: Iterable[str],
+        targets: Iterable[str],
+        *,
+        normalise: bool = False,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+        offset: int = 0,
+    ) -> list[Hypothesis]:
+        """How probable each target is as the translation of its source.
+
+            pair, *_ = translator.score(["A man sleeps."], ["Ein Mann schläft."])
+            pair.score  # the log-probability of the target, its end symbol included
+
+        The result for each pair is its target as a `Hypothesis`: `score`, `token_scores`, and
+        `tokens`. The mean of `token_scores` compares targets of different lengths.
+
+        Args:
+            sources: N sentences.
+            targets: their translations (N).
+            normalise: bring both into the style of the training text first, as in `translate`.
+            batch_size: maximum number of pairs of a batch.
+            progress: called with the number of pairs that are done.
+            offset: the number of pairs before these, if a stream is scored in blocks.
+
+        Raises:
+            DataError: the numbers of sources and targets differ, or a text is not a string.
+            SearchError: the batch size is not a positive number.
+            ClearheadError: as in `translate`.
+
+        Warns:
+            TextWarning, UserWarning: as in `translate`, of the sources; or a side was cut.
+        """
+        from clearhead.decoding.texts import score_texts, warn_of_hypotheses
+
+        sources, targets = texts_of(sources), texts_of(targets)
+        if len(sources) != len(targets):
+            raise DataError(
+                "the sources and targets differ in number, so they do not belong together",
+                where="score",
+                why=f"{len(sources):,} sources and {len(targets):,} targets",
+            )
+        longest = self.engine.longest_source
+        sources, remarks = self._source_style.read(sources, normalise, longest)
+        targets, others = self._target_style.read(targets, normalise, longest)
+        cuts = [[each for each in found if each.kind == "cut"] for found in others]
+        found = score_texts(
+            self.engine,
+            self._tokenizers,
+            list(zip(sources, targets, strict=True)),
+            self.search,
+            self.protection,
+            batch_size=batch_size,
+            progress=progress,
+            offset=offset,
+            remarks=[[*each, *cut] for each, cut in zip(remarks, cuts, strict=True)],
+        )
+        warn_of_hypotheses([[each] for each in found], offset)
         return found
 
     def translate_document(
@@ -305,4 +379,5 @@ class Translator:
             references,
             tokenize,
             lowercase,
+            self.glossary,
         )

@@ -25,6 +25,7 @@ from clearhead.cli import (
     init,
     inspect,
     phrasebook,
+    score,
     study,
     train,
     translate,
@@ -36,7 +37,7 @@ from clearhead.version import __version__
 COMMANDS = {
     module.__name__.rpartition(".")[2].rstrip("_"): module
     for module in (
-        *(init, train, translate, classify, evaluate, inspect, study, figures, align),
+        *(init, train, translate, classify, evaluate, score, inspect, study, figures, align),
         *(export, import_, phrasebook),
     )
 }
@@ -48,6 +49,7 @@ Train a translator or a classifier on your own data, measure it, and use it.
   clearhead train my-model.toml
   clearhead translate runs/my-model < in.txt > out.txt
   clearhead evaluate runs/my-model --source test.en --reference test.de
+  clearhead score runs/my-model --source train.en --target train.de --worst 50
   clearhead classify runs/my-classifier < texts.txt
   clearhead inspect runs/my-model "A sentence." -o report.html
   clearhead study runs/my-model

@@ -51,8 +51,8 @@ def report_repeated(translator: Translator) -> None:
     """Print how many sentences PyTorch had to translate again, if any."""
     if repeated := getattr(translator.engine, "repeated", 0):
         print_message(
-            f"{repeated:,} sentences whose placeholders CTranslate2 did not keep were translated "
-            "again with PyTorch"
+            f"{repeated:,} sentences whose placeholders or terms CTranslate2 did not place were "
+            "translated again with PyTorch"
         )
 
 

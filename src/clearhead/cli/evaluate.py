@@ -22,6 +22,7 @@ with the lowest chrF first, or the most probable wrong labels.
   clearhead evaluate runs/old runs/new --source test.en --reference test.de --json
   clearhead evaluate runs/my-model runs/my-model/training/checkpoints/average.safetensors \
     --source test.en --reference test.de
+  clearhead evaluate runs/a runs/b runs/a+runs/b --source test.en --reference test.de
   clearhead evaluate runs/program --data test.po
   clearhead evaluate runs/trec --data test.tsv --output errors.csv
 """
@@ -43,6 +44,7 @@ from clearhead.cli.options import (
     add_search,
     add_shared,
     column,
+    folders_of,
     load_options,
     reject_unfit,
     reject_unused,
@@ -82,7 +84,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FOLDER",
         nargs="+",
         type=Path,
-        help="model folders or checkpoints; the first is the baseline",
+        help="model folders or checkpoints; the first is the baseline; translators joined by + are "
+        "an ensemble",
     )
     for name, fits, text in (
         ("--source", "translators", "sentences to translate"),
@@ -128,7 +131,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_shared(
         parser, "--normalise", "--engine", "--compute-type", "--batch-size", "--device", "--threads"
     )
-    add_shared(parser, "--ablate", "--ablate-by")
+    add_shared(parser, "--glossary", "--ablate", "--ablate-by")
     add_search(parser)
 
 
@@ -144,7 +147,7 @@ def run(args: Namespace) -> None:
         raise DataError("the same model folder is named twice")
     if args.output is not None:
         _check_output(args)
-    models = {name: open_folder(name) for name in names}
+    models = {name: open_folder(folders_of(name)[0]) for name in names}
     tasks: dict[str, str] = {name: model.config.task for name, model in models.items()}
     todo = "evaluate translators and classifiers one after the other"
     is_translation = common_setting(tasks, "task", todo) == "translation"
@@ -174,7 +177,7 @@ def _check_output(args: Namespace) -> None:
 
 
 def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Report[TranslatorScores]:
-    from clearhead.api.loading import load_translator
+    from clearhead.api.loading import load_translator, read_glossary
     from clearhead.data.judging.text_style import target_style
     from clearhead.data.reading.pairs import read_pairs
     from clearhead.evaluation.evaluate import TranslatorSystem, evaluate_translators
@@ -194,7 +197,7 @@ def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
         references = list(sentence_lines(files[1], "references"))
 
     def translate(name: str) -> list[str]:
-        translator = load_translator(name, load_options(args, scores=False))
+        translator = load_translator(folders_of(name), load_options(args, scores=False))
         search = search_options(args, translator.search, n_best=1)
         compute = translating(translator, search, args)
         lines = blocks((Line(text, "") for text in sources), BLOCK_LINES)
@@ -206,9 +209,10 @@ def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
         name: TranslatorSystem(model.config, partial(translate, name), target_style(model))
         for name, model in models.items()
     }
+    glossary = read_glossary(args.glossary, next(iter(models.values())).config.data.languages)
     with warnings_printed():
         return evaluate_translators(
-            systems, files, sources, references, args.tokenize, args.lowercase
+            systems, files, sources, references, args.tokenize, args.lowercase, glossary
         )
 
 

@@ -39,7 +39,9 @@ def column(text: str) -> str | int:
 
 SHARED: dict[str, dict[str, Any]] = {
     "folder": dict(
-        metavar="FOLDER", type=Path, help="model folder or checkpoint, e.g. runs/my-model"
+        metavar="FOLDER",
+        type=Path,
+        help="model folder or checkpoint, e.g. runs/my-model",
     ),
     "--text-column": dict(
         fits="classifiers of texts",
@@ -90,6 +92,13 @@ SHARED: dict[str, dict[str, Any]] = {
         metavar="TYPE",
         default="",
         help="number type of matrix products: %(choices)s; requires --engine (default: float32)",
+    ),
+    "--glossary": dict(
+        fits="translators",
+        metavar="FILE",
+        default="",
+        help="terms that the translations must have: a .tsv (term, tab, translation; several forms "
+        "separated by |), .tmx or .tbx file",
     ),
     "--ablate": dict(
         metavar="HEADS",
@@ -218,6 +227,12 @@ def search_options(args: Namespace, default: SearchConfig, **others: Any) -> Sea
                 text = text.replace(method, given)
             setattr(error, path, names.sub(lambda m: option(m[1]), text))
         raise
+
+
+def folders_of(name: str | Path) -> list[Path]:
+    """The model folders of a name: of an ensemble, `runs/a+runs/b`, there are several."""
+    path = Path(name).expanduser()
+    return [path] if path.exists() else [Path(part) for part in str(name).split("+")]
 
 
 def load_options(args: Namespace, **choices: Any) -> LoadOptions:

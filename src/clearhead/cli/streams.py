@@ -41,7 +41,7 @@ PAUSE_S = 0.01  # without more input, after which the lines so far are a block
 READ_BYTES = 2**16  # at a time
 CLEAR_LINE = "\r\x1b[K"
 
-Item = TypeVar("Item", bound="tuple[str, Any]")
+Item = TypeVar("Item", bound="tuple[Any, ...]")
 Result = TypeVar("Result")
 ReportDone = Callable[[int], None]
 Compute = Callable[[Sequence[Item], int, ReportDone], Sequence[Result]]

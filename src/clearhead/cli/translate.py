@@ -28,6 +28,9 @@ of these. Everything but its text stays as it is: markup, placeholders, code. Wh
 is translated already is left as it is. The places of doubtful translations are
 printed at the end, or all of them with --json.
 
+Several models of the same vocabulary, joined by +, translate together: at each
+step their log-probabilities are averaged.
+
 With -i the input is a text file. A warning is printed if line 1 has a tab, or looks
 like JSON or markup.
 
@@ -35,6 +38,7 @@ like JSON or markup.
   clearhead translate runs/my-model -i in.txt.gz -o out.txt --beam-size 8
   clearhead translate runs/my-model --n-best 3 < in.txt
   clearhead translate runs/my-model --sample --temperature 0.8 --seed 7 < in.txt
+  clearhead translate runs/seed-1+runs/seed-2 < in.txt
   clearhead translate runs/my-model app.po -o app.de.po
   clearhead translate runs/my-model manual/ -o manual-de/
   clearhead translate runs/my-model --format html < page.html > page.de.html
@@ -53,6 +57,7 @@ from clearhead.cli.failures import warnings_printed
 from clearhead.cli.options import (
     add_search,
     add_shared,
+    folders_of,
     load_options,
     reject_unused,
     search_options,
@@ -129,7 +134,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_shared(parser, "--normalise")
     add_shared(parser, "--engine", "--compute-type", "--batch-size", "--device", "--threads")
-    add_shared(parser, "--ablate", "--ablate-by")
+    add_shared(parser, "--glossary", "--ablate", "--ablate-by")
     add_search(parser)
 
 
@@ -151,7 +156,7 @@ def run(args: Namespace) -> None:
         lines = with_prefixes(sentence_lines(args.input_file), prefixes)
         with warnings_printed():
             options = load_options(args, scores=args.scores or args.json_lines)
-            translator = load_translator(args.folder, options)
+            translator = load_translator(folders_of(args.folder), options)
         n_best = {} if args.n_best is None else {"n_best": args.n_best}
         search = search_options(args, translator.search, **n_best)
         form = _format(args.json_lines, args.scores, search.n_best, translator.target_tokenizer)
@@ -184,7 +189,7 @@ def _translate_documents(args: Namespace) -> None:
             what, todo = "one process translates documents", "start it without torchrun"
             raise ConfigError(what, todo=todo)
     with warnings_printed():
-        translator = load_translator(args.folder, load_options(args, scores=False))
+        translator = load_translator(folders_of(args.folder), load_options(args, scores=False))
     translate_documents(args, translator, search_options(args, translator.search))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import torch
 
 from clearhead.decoding.constraints import Constraints
 from clearhead.decoding.engine import Hypothesis, ranked
@@ -84,6 +85,8 @@ def beam_search(
     """
     limit = np.asarray(longest, dtype=np.int64)
     widths = np.full(len(longest), config.beam_size)
+    if constraints.placing is not None:
+        widths += [constraints.placing.width(sentence) for sentence in range(len(longest))]
     rows = Rows(stepper, np.arange(len(longest)), config.length_penalty)
     while rows.stop_at(limit):
         _extend(rows, constraints, widths, config.beam_size, trace)
@@ -95,7 +98,9 @@ def _extend(
 ) -> None:
     """Extend every sentence, which has at most `widths` live hypotheses; changes both."""
     tokens, scores = _extensions(rows, constraints, beam_size)
-    parent, rank = _choose(rows, scores, widths)
+    placing = constraints.placing
+    banks = np.zeros_like(tokens) if placing is None else placing.banks(rows, tokens)
+    parent, rank = _choose(rows, scores, banks, widths)
     if trace is not None:
         trace.extend(rows, tokens, scores, parent, rank)
     # A sentence stops as it is if no token may follow any of its hypotheses.
@@ -122,19 +127,35 @@ def _extensions(rows: Rows, constraints: Constraints, beam_size: int) -> tuple[I
     normaliser = log_normaliser(logits)
     constraints.apply(logits, rows)
     best, tokens = best_tokens(logits, min(beam_size, logits.shape[1]))
+    if constraints.placing is not None:
+        wanted = torch.from_numpy(constraints.placing.wanted(len(rows))).to(logits.device)
+        found = (wanted[:, :, None] == tokens[:, None]).any(dim=2)
+        more = logits.gather(1, wanted).masked_fill(found, -torch.inf)
+        best, tokens = torch.cat((best, more), dim=1), torch.cat((tokens, wanted), dim=1)
     ids, scores = fetch(tokens, log_probabilities(best, normaliser))
     check_scores(scores)
     return ids, scores
 
 
-def _choose(rows: Rows, scores: Scores, widths: Ids) -> tuple[Ids, Ids]:
-    """The extensions that each sentence takes, as rows and columns of `scores`, best first."""
+def _choose(rows: Rows, scores: Scores, banks: Ids, widths: Ids) -> tuple[Ids, Ids]:
+    """The extensions that each sentence takes, as rows and columns of `scores`, best first.
+
+    The banks of a sentence take turns, the one with the most tokens of terms first.
+    """
     parent, rank = np.nonzero(scores > -np.inf)
-    total = rows.score[parent] + scores[parent, rank]
+    total, bank = rows.score[parent] + scores[parent, rank], banks[parent, rank]
     # A stable sort: among equals the earlier row is first, whatever else is in the batch.
-    order = np.lexsort((-total, rows.sentence[parent]))
-    parent, rank = parent[order], rank[order]
+    order = np.lexsort((-total, -bank, rows.sentence[parent]))
+    parent, rank, bank = parent[order], rank[order], bank[order]
+    if bank.any():
+        place = _places(rows.sentence[parent] * (bank.max() + 1) + bank.max() - bank)
+        order = np.lexsort((-bank, place, rows.sentence[parent]))
+        parent, rank = parent[order], rank[order]
     sentence = rows.sentence[parent]
-    position = np.arange(len(sentence)) - np.searchsorted(sentence, sentence)
-    taken = position < widths[sentence]
+    taken = _places(sentence) < widths[sentence]
     return parent[taken], rank[taken]
+
+
+def _places(groups: Ids) -> Ids:
+    """The place of each element within its group, from 0; `groups` ascend."""
+    return np.arange(len(groups)) - np.searchsorted(groups, groups)

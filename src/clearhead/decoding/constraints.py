@@ -1,9 +1,9 @@
-"""The constraints of a search: what may not follow, what must be copied, forced prefixes."""
+"""The constraints of a search: what may not follow, what an output must have, forced prefixes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from clearhead.decoding.engine import Sentence
 from clearhead.decoding.stepper import Ids, Rows
+from clearhead.decoding.terms import Progress, Terms
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
@@ -86,13 +87,88 @@ class Copies:
         logits[:, symbols] = kept
 
 
+class Placing:
+    """Lets each output have the terms of its sentence (Post and Vilar 2018; Hu et al. 2019).
+
+    An output ends only after it has all of them. The last positions before its maximum length are
+    for those that are missing. A beam compares hypotheses that have the same number of tokens of
+    terms, which are a bank.
+
+    Args:
+        terms: of each sentence, or None.
+        longest: the maximum length of each output, the end symbol included, (sentences,).
+    """
+
+    def __init__(self, terms: Sequence[Terms | None], longest: Sequence[int]) -> None:
+        self._terms = terms
+        self._longest = longest
+        self._progress: dict[int, Progress] = {}
+
+    def apply(self, logits: Tensor, rows: Rows) -> None:
+        """See `Constraint`."""
+        self._progress = {
+            row: terms.progress(rows.tokens[row].tolist())
+            for row, sentence in enumerate(rows.sentence.tolist())
+            if (terms := self._terms[sentence]) is not None
+        }
+        for row, found in self._progress.items():
+            sentence = rows.sentence[row]
+            terms = cast(Terms, self._terms[sentence])
+            if found.closes:
+                self._keep(logits[row], terms.vocabulary.begins, found.longer)
+            if found.left:
+                logits[row, EOS] = -torch.inf
+                # One position is for the end symbol.
+                if self._longest[sentence] - rows.steps - 1 <= terms.least - found.placed:
+                    self._keep(logits[row], np.ones_like(terms.vocabulary.begins), found.wanted)
+
+    def _keep(self, logits: Tensor, forbidden: np.ndarray, allowed: Sequence[int]) -> None:
+        """Forbid tokens (vocabulary,) but those that are allowed; logits (vocabulary,)."""
+        kept = logits[list(allowed)]
+        logits.masked_fill_(torch.from_numpy(forbidden).to(logits.device), -torch.inf)
+        logits[list(allowed)] = kept
+
+    def width(self, sentence: int) -> int:
+        """How many hypotheses more than others the beam of a sentence has."""
+        terms = self._terms[sentence]
+        return 0 if terms is None else terms.least
+
+    def wanted(self, count: int) -> Ids:
+        """(rows, n) tokens that begin or continue a term of each row; PAD where there are fewer."""
+        found = np.full(
+            (count, max((len(p.wanted) for p in self._progress.values()), default=0)), PAD
+        )
+        for row, progress in self._progress.items():
+            found[row, : len(progress.wanted)] = progress.wanted
+        return found
+
+    def banks(self, rows: Rows, tokens: Ids) -> Ids:
+        """(rows, k) the tokens of terms in each row with each of the next `tokens` (rows, k)."""
+        found = np.zeros(tokens.shape, dtype=np.int64)
+        for row, progress in self._progress.items():
+            terms = cast(Terms, self._terms[rows.sentence[row]])
+            found[row] = progress.complete
+            before = rows.tokens[row].tolist()
+            for column, token in enumerate(tokens[row].tolist()):
+                if token in terms.ids:
+                    found[row, column] = terms.progress([*before, token]).placed
+        return found
+
+
 class Constraints:
-    """All constraints of a search. A forced prefix of a sentence overrides all others."""
+    """All constraints of a search. A forced prefix of a sentence overrides all others.
+
+    `placing` is the one of the terms, if a sentence has some.
+    """
 
     def __init__(
-        self, constraints: Sequence[Constraint], prefixes: Sequence[Sequence[int]] = ()
+        self,
+        constraints: Sequence[Constraint],
+        prefixes: Sequence[Sequence[int]] = (),
+        placing: Placing | None = None,
     ) -> None:
-        self._constraints = constraints
+        self._constraints = [*constraints, placing] if placing else constraints
+        self.placing = placing
         longest = max(map(len, prefixes), default=0)
         self._forced = np.full((len(prefixes), longest), FREE, dtype=np.int64)
         for sentence, prefix in enumerate(prefixes):
@@ -125,7 +201,9 @@ def constraints_of(
     if symbols:
         counts = [[each.copies.get(symbol, 0) for symbol in symbols] for each in sentences]
         found.append(Copies(symbols, np.array(counts), longest))
-    return Constraints(found, [each.prefix for each in sentences])
+    terms = [each.terms for each in sentences]
+    placing = Placing(terms, longest) if any(terms) else None
+    return Constraints(found, [each.prefix for each in sentences], placing)
 
 
 def _repeating(tokens: Ids, n: int) -> tuple[Tensor, Tensor]:

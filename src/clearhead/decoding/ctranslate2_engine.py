@@ -26,6 +26,7 @@ from clearhead.decoding.engine import (
     longest_output,
     longest_source,
     ranked,
+    scored_in_batches,
 )
 from clearhead.errors import ExportError, SearchError
 from clearhead.settings import SearchConfig
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     import ctranslate2
 
     from clearhead.decoding.torch_engine import TorchEngine
-
-SCORED_LOGITS = 2**24
-"""Maximum number of logits of a batch when outputs are scored: 64 MB."""
 
 IMPOSSIBLE = -1e8
 """A lower log-probability is that of a forbidden token, used because nothing else was left."""
@@ -51,7 +49,7 @@ class CTranslate2Engine:
     CTranslate2 a live hypothesis replaces a finished one in the beam, in `clearhead.decoding` it
     does not. When an output is finished, how long it may be and how hypotheses rank are as in
     `clearhead.decoding`. Of the hypotheses of a beam, those count that copy all symbols of the
-    source, if there are some.
+    source and have all terms, if there are some.
 
     Scores are those of the model under teacher forcing, computed in a second pass over the
     outputs. With `scores=False` this pass is skipped. `token_scores` are then empty, and `score`
@@ -151,32 +149,35 @@ class CTranslate2Engine:
         lengths = [len(sentence.ids) for sentence in sentences]
         return in_batches(lengths, batch_size, PADDED_TOKENS, translate_batch, progress)
 
-    def token_scores(
-        self, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        *,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
     ) -> list[tuple[float, ...]]:
-        """The log-probability of each token of each output, and last that of the end symbol."""
+        """The log-probabilities of the tokens of each target; see `Engine`."""
 
         def score_batch(batch: list[int]) -> list[tuple[float, ...]]:
             translator = self.translators.of(len(batch))
             with explain_failures():
                 scored = translator.score_batch(
                     _named(self._sources, [sources[i] for i in batch]),
-                    _named(self._targets, [outputs[i] for i in batch]),
+                    _named(self._targets, [targets[i] for i in batch]),
                     max_input_length=0,
                     max_batch_size=part_size(translator, len(batch)),
                 )
             return [tuple(result.log_probs) for result in scored]
 
-        pairs = zip(sources, outputs, strict=True)
-        lengths = [max(len(output) + 1, len(source)) for source, output in pairs]
-        padded_tokens = max(1, SCORED_LOGITS // len(self._targets))
-        return in_batches(lengths, len(outputs), padded_tokens, score_batch)
+        vocabulary = len(self._targets)
+        return scored_in_batches(sources, targets, vocabulary, score_batch, batch_size, progress)
 
     def _translate_batch(
         self, batch: Sequence[Sentence], search: SearchConfig
     ) -> list[list[Hypothesis]]:
         found = [
-            _copying(sentence, hypotheses, search.n_best)
+            _keeping(sentence, hypotheses, search.n_best)
             for sentence, hypotheses in zip(batch, self._search_batch(batch, search), strict=True)
         ]
         # With forced or forbidden tokens the scores of the search are not log-probabilities of the
@@ -267,7 +268,7 @@ class CTranslate2Engine:
         """The hypotheses with the model's own scores, ranked."""
         sources = [s.ids for s, each in zip(batch, found, strict=True) for _ in each]
         outputs = [h.tokens for each in found for h in each]
-        scores = iter(self.token_scores(sources, outputs))
+        scores = iter(self.score(sources, outputs, batch_size=len(outputs)))
 
         def scored(h: Hypothesis) -> Hypothesis:
             return hypothesis_of(h.tokens, next(scores)[: _steps(h)], search.length_penalty)
@@ -275,11 +276,11 @@ class CTranslate2Engine:
         return [ranked([scored(h) for h in each], search.n_best) for each in found]
 
 
-def _copying(
+def _keeping(
     sentence: Sentence, hypotheses: Sequence[Hypothesis], n_best: int
 ) -> Sequence[Hypothesis]:
-    """The hypotheses that copy the symbols of a sentence, if there are enough; or else all."""
-    found = [each for each in hypotheses if each.finished and sentence.is_copied(each.tokens)]
+    """The hypotheses that have the symbols and terms of a sentence, if enough do; or else all."""
+    found = [each for each in hypotheses if each.finished and sentence.is_kept(each.tokens)]
     return found if len(found) >= n_best else hypotheses
 
 
@@ -304,7 +305,7 @@ class AutoEngine:
 
     Which of the two runs a call depends only on the arguments of that call. The PyTorch engine of
     the same model is made when it is needed first. It also translates the sentences again whose
-    symbols CTranslate2 did not copy; `repeated` counts them.
+    symbols or terms CTranslate2 did not place; `repeated` counts them.
     """
 
     def __init__(self, exported: CTranslate2Engine, make_torch: Callable[[], TorchEngine]) -> None:
@@ -327,6 +328,17 @@ class AutoEngine:
         """The maximum number of tokens of a source, with either engine."""
         return self.exported.longest_source
 
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        *,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[tuple[float, ...]]:
+        """The log-probabilities of the tokens of each target, by CTranslate2; see `Engine`."""
+        return self.exported.score(sources, targets, batch_size=batch_size, progress=progress)
+
     def translate(
         self,
         sentences: Sequence[Sentence],
@@ -342,7 +354,7 @@ class AutoEngine:
         wrong = [
             i
             for i, hypotheses in enumerate(found)
-            if not all(sentences[i].is_copied(each.tokens) for each in hypotheses)
+            if not all(sentences[i].is_kept(each.tokens) for each in hypotheses)
         ]
         if wrong:
             self.repeated += len(wrong)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from clearhead.decoding.terms import Terms
 from clearhead.errors import ClearheadError, Remark, SearchError
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
@@ -16,6 +17,9 @@ LONGEST_SOURCE = 1024
 
 PADDED_TOKENS = 16_384
 """Maximum number of source tokens of a batch, padding included: bounds memory for long inputs."""
+
+SCORED_LOGITS = 2**24
+"""Maximum number of logits of a batch when outputs are scored: 64 MB."""
 
 ONE_THREAD = 128
 """The largest d_model for which one thread is as fast as several, if there are few rows.
@@ -73,23 +77,27 @@ class Sentence(NamedTuple):
         key: the number, at least 0, that random draws depend on. Errors count sentences by it,
             from 1.
         copies: how often the output must have each of these ids. Not every engine can do this:
-            `is_copied` shows it.
+            `is_kept` shows it.
+        terms: the terms of a glossary that the output must have, likewise.
     """
 
     ids: Sequence[int]
     prefix: Sequence[int] = ()
     key: int = 0
     copies: Mapping[int, int] = {}
+    terms: Terms | None = None
 
     @property
     def least_output(self) -> int:
-        """The number of tokens that the output must have; with `copies`, the end symbol is one."""
-        copied = sum(self.copies.values())
-        return len(self.prefix) + (copied + 1 if copied else 0)
+        """The number of tokens that the output must have; if it is not 0, with the end symbol."""
+        needed = sum(self.copies.values()) + (self.terms.least if self.terms else 0)
+        return len(self.prefix) + (needed + 1 if needed else 0)
 
-    def is_copied(self, tokens: Sequence[int]) -> bool:
-        """Whether an output has the ids of `copies` as often as it must."""
-        return all(tokens.count(token) == count for token, count in self.copies.items())
+    def is_kept(self, tokens: Sequence[int]) -> bool:
+        """Whether an output has the ids of `copies` as often as it must, and all terms."""
+        if any(tokens.count(token) != count for token, count in self.copies.items()):
+            return False
+        return self.terms is None or self.terms.are_in(tokens)
 
 
 def numbered(
@@ -101,7 +109,7 @@ def numbered(
 
 
 class Engine(Protocol):
-    """Translates token ids."""
+    """Translates token ids, and scores given translations."""
 
     @property
     def longest_source(self) -> int:
@@ -127,6 +135,26 @@ class Engine(Protocol):
         Raises:
             SearchError: the engine does not support a setting of `search`, or a prefix does not
                 fit.
+        """
+        ...
+
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        *,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[tuple[float, ...]]:
+        """The log-probability of each token of each target, and last that of the end symbol.
+
+        Args:
+            sources: ids, without start and end symbols; not empty, and no more than
+                `longest_source`.
+            targets: the ids of their translations, without start and end symbols; fewer than
+                `longest_source`.
+            batch_size: maximum number of pairs of a batch.
+            progress: called after each batch with the number of pairs that are done.
         """
         ...
 
@@ -221,7 +249,7 @@ def check_prefixes(
 
     The model has so many target tokens and `positions` for an output.
     """
-    for _, prefix, key, _ in sentences:
+    for _, prefix, key, *_ in sentences:
         if any(token in (PAD, BOS, EOS) or not 0 <= token < vocabulary for token in prefix):
             raise SearchError(
                 f"the prefix of sentence {key + 1} contains padding, a start or an end symbol, or "
@@ -234,6 +262,22 @@ def check_prefixes(
                 f"{positions} positions",
                 todo="shorten the prefix",
             )
+
+
+def scored_in_batches(
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    vocabulary: int,
+    compute: Callable[[list[int]], Iterable[Result]],
+    batch_size: int,
+    progress: Callable[[int], None] | None = None,
+) -> list[Result]:
+    """The results for all pairs, computed in batches of at most `SCORED_LOGITS` logits."""
+    lengths = [
+        max(len(target) + 1, len(source)) for source, target in zip(sources, targets, strict=True)
+    ]
+    padded_tokens = max(1, SCORED_LOGITS // vocabulary)
+    return in_batches(lengths, batch_size, padded_tokens, compute, progress)
 
 
 def longest_source(positions: int | None) -> int:

@@ -21,6 +21,7 @@ from clearhead.decoding.engine import (
 from clearhead.decoding.logits import check_scores, likeliest_token
 from clearhead.decoding.sampling import sample
 from clearhead.decoding.stepper import Stepper
+from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import beyond
 from clearhead.tokenizer import BOS, EOS
@@ -50,7 +51,7 @@ def search(
         trace: records the tree of a beam search, if there is one sentence only.
 
     Raises:
-        SearchError: the logits contain NaN or plus infinity.
+        SearchError: the logits contain NaN or plus infinity, or outputs with terms are sampled.
     """
     longest = [
         longest_output(len(sentence.ids), config, sentence.least_output, positions)
@@ -65,8 +66,11 @@ def search(
     with torch.inference_mode():
         stepper.start([sentence.ids for sentence in sentences])
         if config.method == "sampling":
+            if constraints.placing is not None:
+                what, todo = "sampling does not place the terms of a glossary", "use a beam search"
+                raise SearchError(what, todo=todo)
             return sample(stepper, longest, constraints, config, [each.key for each in sentences])
-        is_free = not any(each.prefix or any(each.copies.values()) for each in sentences)
+        is_free = not any(each.least_output for each in sentences)
         plain = is_free and not beyond(config, COMMON_SETTINGS) and trace is None
         if config.beam_size == 1 and plain:
             forbidden = sorted({token for each in sentences for token in each.copies})

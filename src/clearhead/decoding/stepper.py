@@ -42,6 +42,37 @@ class Stepper(Protocol):
         ...
 
 
+class Ensemble:
+    """Several models as one stepper, whose log-probabilities are averaged.
+
+    The average is a logit: a search normalises it, so its scores are log-probabilities, too.
+    """
+
+    def __init__(self, steppers: Sequence[Stepper]) -> None:
+        self._steppers = steppers
+
+    def start(self, sources: Sequence[Sequence[int]]) -> None:
+        """See `Stepper`."""
+        for each in self._steppers:
+            each.start(sources)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """The mean of the log-probabilities; see `Stepper`."""
+        return averaged([each.step(tokens) for each in self._steppers])
+
+    def reorder(self, rows: Tensor) -> None:
+        """See `Stepper`."""
+        for each in self._steppers:
+            each.reorder(rows)
+
+
+def averaged(logits: Sequence[Tensor]) -> Tensor:
+    """The mean of the log-probabilities of several models, from their logits (rows, vocabulary)."""
+    if len(logits) == 1:
+        return logits[0]
+    return torch.stack([each.log_softmax(dim=-1) for each in logits]).mean(dim=0)
+
+
 class Rows:
     """The live hypotheses of a search, kept in step with the rows of a stepper.
 

@@ -1,4 +1,4 @@
-"""Translate texts: encode them, run an engine, decode its hypotheses."""
+"""Translate or score texts: encode them, run an engine, decode its hypotheses."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from clearhead.decoding.engine import (
     Hypothesis,
     Sentence,
     check_batch_size,
+    hypothesis_of,
 )
+from clearhead.decoding.terms import Terminology
 from clearhead.errors import ClearheadError, ConfigError, Remark, SearchError, warn_of_texts
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import idle_for, method_for
+from clearhead.text.glossary import missing
 from clearhead.text.spans import NOTHING, SPANS, Masked, Protection
-from clearhead.tokenizer import SYMBOLS, Tokenizer, cut
+from clearhead.tokenizer import EOS, SYMBOLS, Tokenizer, cut
 from clearhead.tokenizer.normal_form import is_blank
 
 EMPTY = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, finished=True)
@@ -74,12 +77,14 @@ def translate_texts(
     progress: Callable[[int], None] | None = None,
     offset: int = 0,
     remarks: Sequence[Sequence[Remark]] | None = None,
+    terminology: Terminology | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each text, best first; see `Translator.translate`.
 
     A text of more tokens than the engine reads is cut. Errors and random draws count from `offset`,
     so that the result does not depend on how texts are divided into blocks. `remarks` are on the
-    texts themselves. Spans that `protection` protects come back in the text of a hypothesis.
+    texts themselves. Spans that `protection` protects come back in the text of a hypothesis, and
+    the terms of `terminology` are in it, or there is a remark.
 
     Raises:
         SearchError: the batch size is not a positive number, or a prefix does not fit.
@@ -105,7 +110,9 @@ def translate_texts(
         stripped = [bare.mask_like(prefixes[i].strip(), masked[i]) for i in filled]
         begun = _encode_prefixes(stripped, keys, target_tokenizer, [noted[i] for i in filled])
     copies = _copies(protection, target_tokenizer, [masked[i] for i in filled])
-    sentences = list(map(Sentence, sources, begun, keys, copies))
+    terms = {i: terminology.find(masked[i].text) if terminology else [] for i in filled}
+    placed = [terminology.ids(terms[i]) if terminology else None for i in filled]
+    sentences = list(map(Sentence, sources, begun, keys, copies, placed))
     outputs = engine.translate(sentences, search, batch_size=batch_size, progress=progress)
     results = [[_noted(EMPTY, each)] for each in noted]
 
@@ -122,12 +129,63 @@ def translate_texts(
         invented = any(text[a:b] not in SYMBOLS for a, b in protection.ranges(text))
         if invented or not masked[i].keeps(text):
             found.append(SPANS)
+        found += [term.remark for term in missing(terms[i], text)]
         text = masked[i].restored(text)
         return _noted(dataclasses.replace(hypothesis, text=text), found)
 
     for i, hypotheses, sentence in zip(filled, outputs, sentences, strict=True):
         results[i] = [complete(hypothesis, i, sentence) for hypothesis in hypotheses]
     return results
+
+
+def score_texts(
+    engine: Engine,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    pairs: Sequence[tuple[str, str]],
+    search: SearchConfig,
+    protection: Protection = NOTHING,
+    *,
+    batch_size: int = 64,
+    progress: Callable[[int], None] | None = None,
+    offset: int = 0,
+    remarks: Sequence[Sequence[Remark]] | None = None,
+) -> list[Hypothesis]:
+    """The target of each pair as a hypothesis with its scores; see `Translator.score`.
+
+    Spans are masked as in training, by the number of the pair, from `offset` + 1.
+    """
+    check_batch_size(batch_size, "pairs", "score", SearchError)
+    # As in training; a source needs a token.
+    masked = [
+        protection.mask_pair(*pair, seed=line) or tuple(map(protection.unmarked, pair))
+        for line, pair in enumerate(pairs, start=offset + 1)
+    ]
+    encoded = [
+        tokenizer.encode_batch([pair[side] for pair in masked])
+        for side, tokenizer in enumerate(tokenizers)
+    ]
+    noted = [[*each] for each in remarks] if remarks else [[] for _ in pairs]
+    # A target has a symbol besides its tokens.
+    for rows, longest, tokenizer, side in zip(
+        encoded,
+        (engine.longest_source, engine.longest_source - 1),
+        tokenizers,
+        ("source", "target"),
+        strict=True,
+    ):
+        for ids, found in zip(rows, noted, strict=True):
+            if len(ids) > longest:
+                what = f"has a {side} of {len(ids):,} tokens, which was cut to {longest:,}"
+                found.append(Remark("cut", what))
+                ids[:] = cut(ids, longest, tokenizer.boundaries)
+    sources, targets = [ids or [EOS] for ids in encoded[0]], encoded[1]
+    scores = engine.score(sources, targets, batch_size=batch_size, progress=progress)
+    return [
+        _noted(
+            dataclasses.replace(hypothesis_of(ids, each, search.length_penalty), text=target), found
+        )
+        for ids, each, (_, target), found in zip(targets, scores, pairs, noted, strict=True)
+    ]
 
 
 def _copies(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.decoding.beam import Node, Trace
@@ -23,22 +23,22 @@ from clearhead.decoding.engine import (
     check_prefixes,
     in_batches,
     longest_source,
+    scored_in_batches,
 )
 from clearhead.decoding.fast_decoder import FastDecoder
+from clearhead.decoding.logits import log_normaliser
 from clearhead.decoding.products import MakeProduct, plain_product
 from clearhead.decoding.search import search as search_batch
+from clearhead.decoding.stepper import Ensemble, Stepper, averaged
 from clearhead.device import explain_full_memory, set_up_thread, threads
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.model.attention import Attend, attention
 from clearhead.model.build import build_classifier, build_model
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, evaluating
 from clearhead.settings import SearchConfig
-from clearhead.tokenizer import PAD, Tokenizer, read_tokenizers
+from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, read_tokenizers
 
-if TYPE_CHECKING:
-    from torch import nn
-
-Model = TypeVar("Model", bound="nn.Module")
+Model = TypeVar("Model", bound=nn.Module)
 
 FEW_ROWS = 16
 """Rows of a batch for which a model of the width `ONE_THREAD` needs one thread only."""
@@ -53,6 +53,8 @@ class TorchEngine:
         smaller: what the user can do if the memory of a GPU is full.
         scores: whether scores are needed. Without them greedy search is faster; its scores are
             NaN, and its `token_scores` are empty.
+        others: further models of an ensemble, with the same vocabulary. The log-probabilities of
+            all models are averaged at each step.
     """
 
     def __init__(
@@ -62,16 +64,29 @@ class TorchEngine:
         smaller: str = "use a smaller --batch-size or --beam-size, or the CPU: --device cpu",
         *,
         scores: bool = True,
+        others: Sequence[EncoderDecoder] = (),
     ) -> None:
         self.model = model
+        self.models = [model, *others]
+        self._modules = nn.ModuleList(self.models)
         self.scores = scores
         self._smaller = smaller
-        self._decoder = FastDecoder(model, products)
+        self._decoders = [FastDecoder(each, products) for each in self.models]
 
     @property
     def longest_source(self) -> int:
         """The maximum number of tokens of a source."""
-        return longest_source(self.model.source_input.max_length)
+        return min(longest_source(each.source_input.max_length) for each in self.models)
+
+    @property
+    def _positions(self) -> int | None:
+        """The positions for an output: one for each step; the first is that of the start symbol."""
+        found = [each.target_input.max_length for each in self.models]
+        return min(filter(None, found), default=None)
+
+    def _stepper(self) -> Stepper:
+        steppers = list(map(ModelStepper, self._decoders))
+        return steppers[0] if len(steppers) == 1 else Ensemble(steppers)
 
     def translate(
         self,
@@ -83,8 +98,7 @@ class TorchEngine:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, in their order; see `Engine`."""
         set_up_thread()
-        # One position for each step; the first is that of the start symbol.
-        positions = self.model.target_input.max_length
+        positions = self._positions
         check_prefixes(sentences, self.model.output.out_features, positions)
         rows = search.n_best if search.method == "sampling" else search.beam_size
         width = self.model.output.in_features
@@ -93,13 +107,44 @@ class TorchEngine:
             what = f"a batch of {len(batch)} sentences"
             is_small = width <= ONE_THREAD and len(batch) * rows <= FEW_ROWS
             with explain_full_memory(self._smaller, what), threads(1 if is_small else 0):
-                stepper, part = ModelStepper(self._decoder), [sentences[i] for i in batch]
-                return search_batch(stepper, part, search, positions, self.scores)
+                part = [sentences[i] for i in batch]
+                return search_batch(self._stepper(), part, search, positions, self.scores)
 
         padded_tokens = max(1, PADDED_TOKENS // rows)
         lengths = [len(sentence.ids) for sentence in sentences]
-        with evaluating(self.model):
+        with evaluating(self._modules):
             return in_batches(lengths, batch_size, padded_tokens, translate_batch, progress)
+
+    @torch.inference_mode()
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        *,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[tuple[float, ...]]:
+        """The log-probabilities of the tokens of each target, in float32; see `Engine`."""
+        set_up_thread()
+        device = self.model.output.weight.device
+
+        def score_batch(batch: list[int]) -> list[tuple[float, ...]]:
+            with explain_full_memory(self._smaller, f"a batch of {len(batch)} pairs"):
+                chosen = [targets[i] for i in batch]
+                source = _padded([sources[i] for i in batch], device)
+                inputs = _padded([[BOS, *target] for target in chosen], device)
+                outputs = _padded([[*target, EOS] for target in chosen], device)
+                real = outputs != PAD
+                logits = averaged([each.output(each(source, inputs)[real]) for each in self.models])
+                tokens = logits.gather(1, outputs[real][:, None])
+                found = (tokens - log_normaliser(logits))[:, 0].double().cpu()
+            return [tuple(each.tolist()) for each in found.split(real.sum(dim=1).tolist())]
+
+        with evaluating(self._modules):
+            vocabulary = self.model.output.out_features
+            return scored_in_batches(
+                sources, targets, vocabulary, score_batch, batch_size, progress
+            )
 
     def trace(
         self, source: Sequence[int], search: SearchConfig
@@ -107,12 +152,12 @@ class TorchEngine:
         """The hypotheses of one source by beam search, and all nodes of its tree."""
         set_up_thread()
         trace = Trace()
-        with evaluating(self.model):
+        with evaluating(self._modules):
             (found,) = search_batch(
-                ModelStepper(self._decoder),
+                self._stepper(),
                 [Sentence(source)],
                 replace(search, method="beam"),
-                self.model.target_input.max_length,
+                self._positions,
                 trace=trace,
             )
         return found, trace.nodes
@@ -130,9 +175,7 @@ class ModelStepper:
 
     def start(self, sources: Sequence[Sequence[int]]) -> None:
         """Encode the sources and begin one row for each."""
-        ids = [torch.tensor(source, dtype=torch.long) for source in sources]
-        padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
-        self.state = self._decoder.start(padded.to(self._device, non_blocking=True))
+        self.state = self._decoder.start(_padded(sources, self._device))
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         """Append `tokens` to the rows and return the logits of the next tokens."""
@@ -142,6 +185,12 @@ class ModelStepper:
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
         """Let new row i continue old row `rows[i]`."""
         self.state.reorder(rows)
+
+
+def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "rows longest"]:
+    ids = [torch.tensor(row, dtype=torch.long) for row in rows]
+    padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
+    return padded.to(device, non_blocking=True)
 
 
 class ClassifierEngine:

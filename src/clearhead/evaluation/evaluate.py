@@ -35,6 +35,7 @@ from clearhead.evaluation.scores import (
     wilson_interval,
 )
 from clearhead.settings import RunConfig
+from clearhead.text.glossary import Glossary, count_placed
 from clearhead.text.spans import SOFTWARE, count_kept, protection_of
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def evaluate_translators(
     references: Sequence[str],
     tokenize: str | None = None,
     lowercase: bool | None = None,
+    glossary: Glossary | None = None,
 ) -> Report[TranslatorScores]:
     """Score translators; each but the first is compared with the first by paired bootstrap.
 
@@ -164,12 +166,13 @@ def evaluate_translators(
     # One yardstick for all systems.
     kinds = next((each for each in protected if each.has_symbols), SOFTWARE)
     for name, texts in compared.items():
+        terms = count_placed(glossary, sources, outputs[name]) if glossary else None
         exact = exact_match(texts, correct, lowercase=lowercase)
         table = scores_by_length(sources, texts, correct, tokenize, lowercase=lowercase)
         interval = wilson_interval(round(exact * len(texts) / 100), len(texts))
         measures = Scores(*(signed(measure, form) for measure in scores[name].measures))
         spans = count_kept(kinds, sources, outputs[name])
-        found[name] = TranslatorScores(measures, exact, interval, tuple(table), spans)
+        found[name] = TranslatorScores(measures, exact, interval, tuple(table), spans, terms)
     return Report(
         f"{len(sources):,} sentences of {source}, scored against {reference}",
         len(sources),

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from clearhead.errors import ConfigError
 from clearhead.settings import EvaluationConfig, RunConfig
+from clearhead.text.glossary import Placed
 from clearhead.text.spans import Kept
 from clearhead.tokenizer.normal_form import NormalForm
 
@@ -97,7 +98,8 @@ class TranslatorScores:
     """All scores of one translator.
 
     `exact` is the percentage of outputs that equal their references, `exact_interval` its 95 %
-    confidence interval (Wilson 1927). `spans` are placeholders, links and tags.
+    confidence interval (Wilson 1927). `spans` are placeholders, links and tags; `terms` are those
+    of a glossary.
     """
 
     scores: Scores
@@ -105,6 +107,7 @@ class TranslatorScores:
     exact_interval: tuple[float, float]
     by_length: tuple[LengthScores, ...]
     spans: Kept
+    terms: Placed | None = None
 
     @property
     def summary(self) -> dict[str, float]:
@@ -114,7 +117,8 @@ class TranslatorScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**asdict(self), "spans": self.spans._asdict()}
+        terms = None if self.terms is None else self.terms._asdict()
+        return {**asdict(self), "spans": self.spans._asdict(), "terms": terms}
 
     def lines(self, baseline: str) -> Iterator[str]:
         """The scores as lines of text."""
@@ -133,6 +137,9 @@ class TranslatorScores:
                 f"  spans {share:6.2f}  % of the {self.spans.sentences:,} sentences with "
                 "placeholders, links or tags keep all of them"
             )
+        if self.terms is not None:
+            share = 100 * self.terms.placed / max(1, self.terms.terms)
+            yield f"  terms {share:6.2f}  % of the {self.terms.terms:,} terms of the glossary"
         yield ""
         yield "  words in the source  sentences    BLEU   chrF2"
         for row in self.by_length:

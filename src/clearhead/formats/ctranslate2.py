@@ -70,7 +70,7 @@ def compare(model: TorchEngine, exported: CTranslate2Engine, source_vocabulary: 
     sources = random_sources(source_vocabulary, model.longest_source)
     ours = [best for (best,) in model.translate(numbered(sources), GREEDY)]
     theirs = [best for (best,) in exported.translate(numbered(sources), GREEDY)]
-    scores = exported.token_scores(sources, [output.tokens for output in ours])
+    scores = exported.score(sources, [output.tokens for output in ours])
     for own, other, found in zip(ours, theirs, scores, strict=True):
         expected = own.token_scores
         comparison.near("log-probabilities of a token", expected, found[: len(expected)])

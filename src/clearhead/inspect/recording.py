@@ -138,6 +138,9 @@ def record(
 def is_translator(subject: object, where: str) -> bool:
     """Whether the subject is a translator; otherwise it is a classifier."""
     if hasattr(subject, "target_tokenizer"):
+        if getattr(subject, "is_ensemble", False):
+            what, todo = "several models compute an ensemble", "look into one: load its folder"
+            raise ConfigError(what, where=where, todo=todo)
         return True
     if not (hasattr(subject, "encode") and hasattr(subject, "labels")):
         todo = "give what clearhead.load returns, or the model_ of a fitted TextClassifier"

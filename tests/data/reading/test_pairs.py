@@ -260,3 +260,21 @@ def test_a_memory_of_three_languages(
     assert (source, target) == wanted
     with pytest.raises(DataError):
         list(read_pairs([str(path)]))
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [("martif", "termEntry", "langSet", "tig"), ("tbx", "conceptEntry", "langSec", "termSec")],
+)
+def test_the_terms_of_a_concept_are_forms(tmp_path: Path, elements: tuple[str, ...]) -> None:
+    root, concept, language, term = elements
+    path = tmp_path / "terms.tbx"
+    sides = "".join(
+        f'<{language} xml:lang="{name}">'
+        + "".join(f"<{term}><term>{word}</term></{term}>" for word in words)
+        + f"</{language}>"
+        for name, words in (("en", ["printer"]), ("de", ["Drucker", "Printer"]))
+    )
+    path.write_text(f"<{root}><text><{concept}>{sides}</{concept}></text></{root}>")
+    ((source, target, _),) = read_pairs([str(path)], languages=("en", "de"))
+    assert (source, target) == ("printer", "Drucker|Printer")

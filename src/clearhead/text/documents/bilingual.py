@@ -1,4 +1,4 @@
-"""Sentence pairs in translated documents: gettext, XLIFF and TMX."""
+"""Sentence pairs in translated documents: gettext, XLIFF and TMX. Pairs of terms: TBX."""
 
 from __future__ import annotations
 
@@ -23,8 +23,13 @@ BILINGUAL = {
     ".xliff": "xliff",
     ".sdlxliff": "xliff",
     ".tmx": "tmx",
+    ".tbx": "tmx",
 }
 """The formats of sentence pairs, by the ends of the names of files."""
+
+UNITS = ("tu", "termEntry", "conceptEntry")
+LANGUAGES = ("tuv", "langSet", "langSec")
+"""The elements of a unit, and of its text in a language, in TMX and in both versions of TBX."""
 
 MO_MAGIC = 0x950412DE
 BLOCK_BYTES = 2**20
@@ -151,7 +156,7 @@ def _messages(data: bytes, where: str) -> Iterator[Triple]:
 
 
 def _read_tmx(open_file: OpenFile, where: str, languages: tuple[str, str]) -> Bilingual:
-    """TMX 1.4b (LISA 2005), as a stream: translation memories are large."""
+    """TMX 1.4b (LISA 2005) or TBX (ISO 30042), as a stream: translation memories are large."""
     if not all(languages):
         with open_file() as stream:
             languages = _two_languages(stream, where, languages)
@@ -178,7 +183,10 @@ class _Unit(NamedTuple):
 
 
 class _Memory:
-    """Reads a translation memory. The native code in inline elements counts as text.
+    """Reads a translation memory or the terms of a TBX.
+
+    The native code in inline elements counts as text. The terms of a concept in a language are
+    joined by `|`.
 
     `source` is the language of the sources, if the header names it.
     """
@@ -211,17 +219,20 @@ class _Memory:
     def _start(self, name: str, names: dict[str, str]) -> None:
         if name == "header":
             self.source = names.get("srclang", "").replace("*all*", "")
-        elif name == "tu":
+        elif name in UNITS:
             self._units.append(_Unit({}, self._parser.CurrentLineNumber))
-        elif name == "tuv":
+        elif name in LANGUAGES:
             self._language = names.get("xml:lang", names.get("lang", "")).replace("_", "-").lower()
-        elif name == "seg":
+        elif name in ("seg", "term"):
             self._is_within, self._segment = True, []
 
     def _end(self, name: str) -> None:
-        if name == "seg" and self._units:
+        if name in ("seg", "term") and self._units:
+            texts, text = self._units[-1].texts, "".join(self._segment)
+            if name == "term" and self._language in texts:
+                texts[self._language] += f"|{text}"
             # Of several variants in a language, the first one counts.
-            self._units[-1].texts.setdefault(self._language, "".join(self._segment))
+            texts.setdefault(self._language, text)
             self._is_within = False
 
     def _text(self, text: str) -> None:
