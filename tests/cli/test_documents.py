@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from clearhead import api
 from fake_translator import run
+from model_folders import change_tree
 from small_runs import small_run
 
 PO = 'msgid ""\nmsgstr "Language: \\n"\n\nmsgid "a b"\nmsgstr ""\n\nmsgid "c"\nmsgstr "d"\n'
@@ -63,6 +66,43 @@ def test_a_document_from_and_to_pipes_and_files(model: str, words: tuple[str, ..
     code, out, _ = run("translate", model, *words, stdin="<p>a</p><br>")
     assert code == 0
     assert (out or Path("out.html").read_text()).endswith("</p><br>")
+
+
+def with_confidence(model: str, folder: str) -> str:
+    """A copy of a model folder with an estimate in which only the length counts."""
+    shutil.copytree(model, folder)
+    estimate = {"full_length": 5.0, "bias": 5.0, "weights": [0.0, 1.0, 0.0]}
+    change_tree(Path(folder), "scores.json", lambda tree: tree.update(confidence=estimate))
+    return folder
+
+
+def test_the_least_confident_places_are_printed_and_all_are_in_json(model: str) -> None:
+    sure = with_confidence(model, "sure")
+    lengths = [3, 9, 1, 7, 2, 8, 4, 6]
+    Path("in.txt").write_text("\n\n".join("ab " * length for length in lengths))
+    options = ("-o", "out.txt", "--device", "cpu", "--beam-size", "2", "--max-length", "2")
+    code, _, err = run("translate", sure, "in.txt", *options)
+    assert code == 0
+    (line,) = (line for line in err.splitlines() if "least confident" in line)
+    found = re.findall(r"in\.txt:(\d+) \((\d+)%\)", line)
+    values = [int(percent) for _, percent in found]
+    assert values == sorted(values)
+    _, out, _ = run("translate", sure, "in.txt", *options, "--json")
+    every = json.loads(out)["confidences"]
+    assert [each["place"] for each in every] == [f"in.txt:{n}" for n in range(1, 16, 2)]
+    worst = sorted(every, key=lambda each: each["confidence"])[:5]
+    assert [f"in.txt:{number}" for number, _ in found] == [each["place"] for each in worst]
+    # Greedy search without scores has none.
+    _, out, _ = run("translate", sure, "in.txt", "-o", "out.txt", "--json", *FAST)
+    assert json.loads(out)["confidences"] == []
+
+
+def test_of_few_texts_none_is_singled_out(model: str) -> None:
+    sure = with_confidence(model, "sure")
+    Path("in.txt").write_text("a b\n\nb\n")
+    words = ("translate", sure, "in.txt", "-o", "out.txt", "--device", "cpu")
+    assert "least confident" not in run(*words)[2]
+    assert len(json.loads(run(*words, "--json")[1])["confidences"]) == 2
 
 
 def test_json_and_a_document_are_not_mixed(model: str) -> None:

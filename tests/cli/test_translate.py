@@ -88,6 +88,7 @@ def test_json_holds_every_hypothesis_with_the_score_of_each_token(translator: Ba
     assert first["tokens"] == ["piece5", "piece6"]
     assert sum(first["token_scores"]) == pytest.approx(first["score"])
     assert first["normalised_score"] == -0.75
+    assert first["confidence"] == 0.25
     assert first["finished"] is True
 
 

@@ -85,7 +85,8 @@ class Backwards:
             return Hypothesis((), nan, (), nan, finished=False, error=DataError("boom"))
         cut = (Remark("cut", "has many tokens and was cut to 9"),) if len(text.split()) > 9 else ()
         output = self.mend(" ".join(reversed(text.split())) + "'" * rank)
-        return Hypothesis((5, 6), -1.5 - rank, (-1.0, -0.5 - rank), -0.75 - rank, True, output, cut)
+        scores = -1.5 - rank, (-1.0, -0.5 - rank), -0.75 - rank
+        return Hypothesis((5, 6), *scores, True, output, cut, confidence=0.25)
 
 
 def run(*arguments: str, stdin: str | bytes = b"") -> tuple[int, str, str]:

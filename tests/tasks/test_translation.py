@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +17,14 @@ from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
 from clearhead.data.preparation import TranslationData
 from clearhead.data.reading.pairs import Pair
+from clearhead.decoding import confidence
+from clearhead.decoding.confidence import KEY, Confidence
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.texts import score_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import set_up_torch
+from clearhead.evaluation.scores import sentence_chrf
+from clearhead.folder.model_folder import open_folder
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import (
@@ -34,7 +39,7 @@ from clearhead.text.spans import protection_of
 from clearhead.tokenizer import BOS, EOS, PAD, WordTokenizer
 from clearhead.training.step import Updater
 from small_models import small_config
-from small_runs import prepared, small_run
+from small_runs import Watcher, final_state, prepared, small_run
 
 SOURCE, TARGET = WordTokenizer("a b c d e f g".split()), WordTokenizer("A B C".split())
 EXACT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-11}
@@ -281,3 +286,52 @@ def test_a_narrow_model_is_validated_with_one_thread(
     finally:
         set_up_torch("cpu", 1)
     assert found == {"training": {2}, "validation": {in_validation}}
+
+
+def fitting(patch: pytest.MonkeyPatch, fewest: int) -> None:
+    patch.setattr(confidence, "FEWEST", fewest)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_the_confidence_is_fitted_to_the_translations_of_the_weights_that_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beam_size: int
+) -> None:
+    fitting(monkeypatch, 12)
+    config = small_run(tmp_path)
+    search = dataclasses.replace(config.search, beam_size=beam_size)
+    config = dataclasses.replace(config, search=search)
+    api.train(config, observers=())
+    kept = json.loads((Path(config.folder) / "scores.json").read_text())
+    assert set(kept[KEY]) == {"full_length", "bias", "weights"}
+    pairs = [line.split("\t") for line in (tmp_path / "validation.tsv").read_text().splitlines()]
+    sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
+    model = api.load_translator(config.folder, device="cpu")
+    found = [best for best, *_ in model.translate(sources)]
+    qualities = [score / 100 for score in sentence_chrf(list(map(str, found)), references)]
+    fitted = Confidence.fit(sources, found, qualities)
+    assert fitted is not None
+    stored = Confidence.of(open_folder(config.folder))
+    assert stored is not None
+    assert dataclasses.astuple(stored)[:2] == pytest.approx(dataclasses.astuple(fitted)[:2], 1e-3)
+    assert stored.weights == pytest.approx(fitted.weights, rel=1e-3)
+    assert [each.confidence for each in found] == list(map(stored, sources, found))
+
+
+def test_the_fit_changes_nothing_else_and_an_interruption_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("without", "through", "pieces")
+    without, through, pieces = (small_run(tmp_path, name) for name in names)
+    api.train(without, observers=())
+    fitting(monkeypatch, 12)
+    api.train(through, observers=())
+    assert not api.train(pieces, observers=[Watcher(interrupt_at=4)]).finished
+    assert api.train(pieces, observers=()).finished
+    files = [(Path(run.folder) / "scores.json").read_text() for run in (through, pieces)]
+    assert files[0] == files[1]
+    scores = json.loads(files[0])
+    assert scores.pop(KEY)
+    assert scores == json.loads((Path(without.folder) / "scores.json").read_text())
+    for run in (through, pieces):
+        for name, tensor in final_state(without).items():
+            assert torch.equal(tensor, final_state(run)[name])

@@ -144,3 +144,15 @@ def test_tags_kept_ranges_and_placeholders_are_there_once(unit: Unit, means: Mea
     assert Counter(pattern.findall(written)) == Counter(pattern.findall(unit.marked()))
     assert not any(symbol in written for symbol in SYMBOLS)
     assert written.count("word") == unit.text.count("word")
+
+
+def test_the_least_confidence_of_its_sentences_is_that_of_a_text() -> None:
+    known = {"One.": 0.7, "Two.": 0.4, "From a memory.": None}
+
+    def translate(texts: Sequence[str]) -> list[Translation]:
+        return [Translation(text.upper(), confidence=known[text]) for text in texts]
+
+    means = Means(translate, links, protection([]), source_language="en")
+    texts = ["One. Two. From a memory.", "One.", "From a memory.", "123"]
+    done = translate_units([Unit(text) for text in texts], means)
+    assert [each.confidence for each in done] == [0.4, 0.7, None, None]

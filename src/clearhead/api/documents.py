@@ -116,7 +116,7 @@ def _means(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TextWarning)
             found = translator.translate(texts, progress=done, **{**options, "n_best": 1})
-        return [Translation(best.text, best.warnings) for best, *_ in found]
+        return [Translation(best.text, best.warnings, best.confidence) for best, *_ in found]
 
     def link(pairs: Sequence[tuple[str, str]]) -> list[Links]:
         if pairs and translator not in _ALIGNERS:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.api.classifier import texts_of
 from clearhead.data.judging.text_style import InputStyle, target_style
 from clearhead.data.reading.labelled import join_lines
+from clearhead.decoding.confidence import Confidence
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.decoding.terms import Terminology
 from clearhead.device import imported
@@ -53,6 +54,7 @@ class Translator:
         self.glossary = glossary
         self._terminology = Terminology(glossary, tokenizers[1]) if glossary else None
         self._tokenizers = tokenizers
+        self._confidence = Confidence.of(folder)
         self._source_style, self._target_style = (
             InputStyle.load(folder, side, tokenizer)
             for side, tokenizer in zip(("source", "target"), self._tokenizers, strict=True)
@@ -191,6 +193,7 @@ class Translator:
                 offset=offset + first,
                 remarks=remarks[first:last],
                 terminology=self._terminology,
+                confidence=self._confidence,
             )
 
         def probe() -> None:
@@ -280,7 +283,8 @@ class Translator:
         """Translate a document into another file; everything but its text stays as it is.
 
         The result has the number of `texts` that were translated, the `skipped` texts with reasons,
-        and the `remarks` on translations with their places.
+        the `remarks` on translations with their places, and the `confidences` in translations with
+        their places: the least of those of the sentences of a text, see `Hypothesis`.
 
         Args:
             path: the document.

@@ -8,6 +8,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from clearhead.text.documents import Result
 
 SHOWN = 5
-"""Remarks of one kind that are printed; the others are counted."""
+"""Remarks of one kind that are printed, and the least confident places; the others are counted."""
 
 
 def translate_documents(args: Namespace, translator: Translator, search: SearchConfig) -> None:
@@ -122,6 +123,10 @@ def _report(path: str, result: Result) -> None:
             print_message(f"warning: {line}")
         if len(lines) > SHOWN:
             print_message(f"warning: {len(lines) - SHOWN:,} more {REMARKS[kind]}; all: --json")
+    if len(result.confidences) > SHOWN:
+        worst = sorted(result.confidences, key=itemgetter(1))[:SHOWN]
+        places = ", ".join(f"{place} ({confidence:.0%})" for place, confidence in worst)
+        print_message(f"least confident: {places}; all: --json")
 
 
 def _as_tree(path: str, output: str, result: Result) -> dict[str, object]:
@@ -135,4 +140,7 @@ def _as_tree(path: str, output: str, result: Result) -> dict[str, object]:
         "translated": result.texts,
         "skipped": [each._asdict() for each in result.skipped],
         "remarks": remarks,
+        "confidences": [
+            {"place": place, "confidence": confidence} for place, confidence in result.confidences
+        ],
     }

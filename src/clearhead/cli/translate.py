@@ -25,8 +25,8 @@ input. The translations keep the style of the training text.
 A document is named after the model folder: .po, .html, .md, .srt, .vtt, .xlf,
 .json (its values), .docx, .txt (paragraphs), .csv and .tsv (a column), or a folder
 of these. Everything but its text stays as it is: markup, placeholders, code. What
-is translated already is left as it is. The places of doubtful translations are
-printed at the end, or all of them with --json.
+is translated already is left as it is. The places of doubtful translations and the
+least confident places are printed at the end, or all of them with --json.
 
 Several models of the same vocabulary, joined by +, translate together: at each
 step their log-probabilities are averaged.
@@ -235,6 +235,7 @@ def _as_json(
                 "text": hypothesis.text,
                 "score": _number(hypothesis.score),
                 "normalised_score": _number(hypothesis.normalised_score),
+                "confidence": hypothesis.confidence,
                 "finished": hypothesis.finished,
                 "tokens": tokenizer.pieces(hypothesis.tokens),
                 "token_scores": hypothesis.token_scores,

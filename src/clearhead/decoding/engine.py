@@ -53,6 +53,9 @@ class Hypothesis:
         text: the tokens as text, if the caller that has the tokenizer sets it.
         warnings: about the source or this output.
         error: why there is no output. The text is then empty, and the scores are NaN.
+        confidence: the chrF that the translation is expected to have, from 0 to 1. None without
+            scores, for an empty text, and if the model folder has no fitted estimate: with less
+            than 50 validation sentences, for checkpoints, and for imported models.
     """
 
     tokens: tuple[int, ...]
@@ -63,6 +66,7 @@ class Hypothesis:
     text: str = ""
     warnings: tuple[Remark, ...] = ()
     error: ClearheadError | None = None
+    confidence: float | None = None
 
     def __str__(self) -> str:
         return self.text

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from clearhead.data.judging.text_style import longest_text
+from clearhead.decoding.confidence import Confidence
 from clearhead.decoding.engine import (
     LONGEST_SOURCE,
     Engine,
@@ -78,6 +79,7 @@ def translate_texts(
     offset: int = 0,
     remarks: Sequence[Sequence[Remark]] | None = None,
     terminology: Terminology | None = None,
+    confidence: Confidence | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each text, best first; see `Translator.translate`.
 
@@ -85,6 +87,7 @@ def translate_texts(
     so that the result does not depend on how texts are divided into blocks. `remarks` are on the
     texts themselves. Spans that `protection` protects come back in the text of a hypothesis, and
     the terms of `terminology` are in it, or there is a remark.
+    `confidence` gives the confidence of each hypothesis.
 
     Raises:
         SearchError: the batch size is not a positive number, or a prefix does not fit.
@@ -130,8 +133,11 @@ def translate_texts(
         if invented or not masked[i].keeps(text):
             found.append(SPANS)
         found += [term.remark for term in missing(terms[i], text)]
-        text = masked[i].restored(text)
-        return _noted(dataclasses.replace(hypothesis, text=text), found)
+        hypothesis = dataclasses.replace(hypothesis, text=masked[i].restored(text))
+        if confidence is not None:
+            estimate = confidence(texts[i], hypothesis)
+            hypothesis = dataclasses.replace(hypothesis, confidence=estimate)
+        return _noted(hypothesis, found)
 
     for i, hypotheses, sentence in zip(filled, outputs, sentences, strict=True):
         results[i] = [complete(hypothesis, i, sentence) for hypothesis in hypotheses]

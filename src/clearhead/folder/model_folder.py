@@ -6,7 +6,8 @@
     tokenizer…              turn text into numbers and back
     labels, normaliser      a classifier's labels; the scale of its features
     text_style.json         how the training texts look: case, tokenisation, quotation marks
-    scores.json             validation scores of these weights, with sacreBLEU's signatures
+    scores.json             validation scores of these weights, with sacreBLEU's signatures; how
+                            to estimate the confidence in a translation
     provenance.json         the origin of the weights: data hashes, versions, steps
     training/               only needed to resume: state, corpus, log, and checkpoints (the best;
                             until the end of a run the last few, then their average)

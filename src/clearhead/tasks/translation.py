@@ -22,11 +22,18 @@ from clearhead.data.corpus import Epoch, encode_pairs
 from clearhead.data.inputs import hide_words
 from clearhead.data.order import batch_order
 from clearhead.data.preparation import TranslationData
+from clearhead.decoding.confidence import KEY, Confidence
 from clearhead.decoding.engine import ONE_THREAD
 from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import threads
-from clearhead.evaluation.scores import bleu_and_chrf, exact_match, scored_form, signed
+from clearhead.evaluation.scores import (
+    bleu_and_chrf,
+    exact_match,
+    scored_form,
+    sentence_chrf,
+    signed,
+)
 from clearhead.losses.cross_entropy import projected_cross_entropy
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder, evaluating
@@ -155,18 +162,21 @@ class TranslationTask:
             return diverged(self.measure)
         sources = [pair.source for pair in self.validation]
         references = [pair.target for pair in self.validation]
-        engine = TorchEngine(model, smaller=SMALLER, scores=False)
+        engine = TorchEngine(model, smaller=SMALLER)
         part = self.ranks.part(sources)
         translations = translate_texts(
             engine, self._tokenizers, part, self.config.search, self._protection
         )
-        outputs = self.ranks.gathered([hypotheses[0].text for hypotheses in translations])
+        best = self.ranks.gathered([hypotheses[0] for hypotheses in translations])
+        outputs = [hypothesis.text for hypothesis in best]
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
         form = scored_form([self.config], lowercase)
         compared, correct = (list(map(form, texts)) for texts in (outputs, references))
         found = bleu_and_chrf(compared, correct, tokenize, lowercase=lowercase)
         bleu, chrf = (signed(measure, form) for measure in found)
         samples = zip(sources[:SAMPLES], references, outputs, strict=False)
+        each = [score / 100 for score in sentence_chrf(compared, correct, lowercase=lowercase)]
+        confidence = Confidence.fit(sources, best, each)
         return Evaluation(
             scores={
                 "loss": loss,
@@ -176,6 +186,7 @@ class TranslationTask:
             },
             signatures={"bleu": bleu.signature, "chrf": chrf.signature},
             samples=tuple(Sample(*sample) for sample in samples),
+            fitted={KEY: confidence.to_dict()} if confidence else {},
         )
 
     @torch.inference_mode()

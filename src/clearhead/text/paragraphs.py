@@ -35,10 +35,11 @@ Links = Sequence[tuple[int, int]]
 
 
 class Translation(NamedTuple):
-    """The translation of a sentence, and the remarks on it."""
+    """The translation of a sentence, the remarks on it, and the confidence in it, if any."""
 
     text: str
     remarks: tuple[Remark, ...] = ()
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,14 @@ class Means:
 
 
 class Done(NamedTuple):
-    """A translated unit, None without anything to translate, and the remarks on its sentences."""
+    """A translated unit, None without anything to translate, and the remarks on its sentences.
+
+    The confidence is the least of those of its sentences; None if these have none.
+    """
 
     unit: Unit | None
     remarks: tuple[Remark, ...] = ()
+    confidence: float | None = None
 
 
 def translate_units(units: Sequence[Unit], means: Means) -> list[Done]:
@@ -151,7 +156,9 @@ class _Paragraph(ABC):
             remarks.append(Remark("same", "has a sentence that the translation repeats as it is"))
         if "\ufffd" in text:
             remarks.append(Remark("characters", "has a translation with U+FFFD"))
-        return Done(self._with_spans(unit), tuple(dict.fromkeys(remarks)))
+        confidences = [each.confidence for each in found if each.confidence is not None]
+        least = min(confidences, default=None)
+        return Done(self._with_spans(unit), tuple(dict.fromkeys(remarks)), least)
 
     def _translations(self, known: Mapping[str, Translation]) -> list[Translation]:
         return [known.get(_read(part.text), Translation(part.text)) for part in self._parts]

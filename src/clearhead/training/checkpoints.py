@@ -362,6 +362,7 @@ class Keeper:
             "weights": weights,
             "scores": dict(evaluation.scores),
             "signatures": dict(evaluation.signatures),
+            **evaluation.fitted,
         }
         # Without the time, the same run gives the same bytes; the log has the time of each event.
         facts = {**self.provenance, "step": step}

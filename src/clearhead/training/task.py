@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -34,11 +34,15 @@ class Sample:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores by name (always with `loss`), their signatures, and samples."""
+    """Scores by name (always with `loss`), their signatures, and samples.
+
+    `fitted` is what was fitted to the validation data besides: plain values for `scores.json`.
+    """
 
     scores: Mapping[str, float]
     signatures: Mapping[str, str]
     samples: tuple[Sample, ...]
+    fitted: Mapping[str, Any] = field(default_factory=dict)
 
 
 def diverged(measure: str) -> Evaluation:

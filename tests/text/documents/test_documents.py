@@ -409,3 +409,12 @@ def test_what_a_paragraph_of_word_may_have(paragraph: str, texts: list[str]) -> 
         return [t.name for t in xml_tokens(text, "file") if t.name and t.name not in ignored]
 
     assert names(written) == names(content)
+
+
+def test_texts_with_a_confidence_are_listed_with_their_places() -> None:
+    def translate(units: Sequence[Unit]) -> list[Done]:
+        values = [0.5, None, 0.25]
+        return [Done(unit, (), value) for unit, value in zip(units, values, strict=True)]
+
+    result = translate_data("a\n\nb\n\nc\n", "text", "notes.txt", translate)
+    assert result.confidences == [("notes.txt:1", 0.5), ("notes.txt:5", 0.25)]
