@@ -210,6 +210,11 @@ CLAIMS = {
             "speed of translation with protected spans relative to none",
             0.9,
         ),
+        Claim(
+            "confidence",
+            "confidence in the translations of a test set: Spearman's correlation with chrF",
+            0.55,
+        ),
         Claim("record-base", "record of 30 tokens in BASE, seconds", None, 1),
         Claim("head-by-word-tiny", "each head off in turn, 30 tokens, TINY, seconds", None, 3),
         Claim("head-by-word-base", "the same in BASE", None, 30),

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from clearhead import api
 from clearhead.data.reading.pairs import read_pairs
+from clearhead.decoding.confidence import Confidence
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.importance import head_importance
@@ -33,6 +34,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 results = importlib.import_module("results")
 beside = importlib.import_module("beside")
 batch_invariance = importlib.import_module("batch_invariance")
+confidence = importlib.import_module("confidence")
 classification = importlib.import_module("classification")
 copying = importlib.import_module("copying")
 growth = importlib.import_module("growth")
@@ -439,3 +441,55 @@ def test_a_share_is_that_of_the_worst_search_with_clearheads_own_count(folder: P
     assert [r["median"] for r in failed] == [None, None]
     found.write()
     assert len(records(folder, "beside")) == len(found.records)
+
+
+# Confidence
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_orders_of_translations_are_compared_with_their_quality(
+    trained: RunConfig, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: bool
+) -> None:
+    estimate = Confidence(0.0, 0.0, (1.0, 1.0, -1.0))
+    fits: list[int] = []
+
+    def fit(sources: Sequence[str], *_: object) -> Confidence:
+        fits.append(len(sources))
+        return estimate
+
+    monkeypatch.setattr(Confidence, "of", lambda _: estimate if stored else None)
+    monkeypatch.setattr(Confidence, "fit", fit)
+    files = [str(tmp_path / name) for name in ("source", "reference")]
+    for path, line in zip(files, ("a b", "b a"), strict=True):
+        Path(path).write_text("".join(f"{n} {line}\n" for n in range(10)))
+    options = ["--validation", *files, "--test", *files]
+    assert confidence.main([trained.folder, "--name", "letters", *options]) == 0
+    assert fits == ([] if stored else [10])
+    found = records(folder, "confidence")
+    assert all((each["note"] is None) == stored for each in found if "Spearman" in each["measure"])
+    shares = {
+        each["subject"]: each["median"] for each in found if each["measure"].startswith("error in")
+    }
+    best = shares["letters, quality itself"]
+    assert 20 <= best == max(shares.values()) <= 100
+    mended = [each for each in found if each["measure"].startswith("BLEU")]
+    assert min(mended, key=lambda each: each["median"])["measure"] == "BLEU"
+
+
+def test_few_validation_pairs_are_not_enough(
+    trained: RunConfig, folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "pairs"
+    path.write_text("1 a\n")
+    files = ["--validation", *[str(path)] * 2, "--test", *[str(path)] * 2]
+    assert confidence.main([trained.folder, "--name", "letters", *files]) == DataError.exit_code
+    assert not (folder / "confidence.jsonl").exists()
+
+
+@given(st.lists(st.integers(0, 5), min_size=1))
+def test_equal_values_share_their_mean_rank(values: list[int]) -> None:
+    expected = [
+        sum(other < value for other in values) + sum(other == value for other in values) / 2
+        for value in values
+    ]
+    assert confidence.ranks(values) == expected

@@ -84,7 +84,7 @@ def test_the_least_confident_places_are_printed_and_all_are_in_json(model: str) 
     code, _, err = run("translate", sure, "in.txt", *options)
     assert code == 0
     (line,) = (line for line in err.splitlines() if "least confident" in line)
-    found = re.findall(r"in\.txt:(\d+) \((\d+)%\)", line)
+    found = re.findall(r"in\.txt:(\d+) \((\d+) %\)", line)
     values = [int(percent) for _, percent in found]
     assert values == sorted(values)
     _, out, _ = run("translate", sure, "in.txt", *options, "--json")

@@ -125,7 +125,7 @@ def _report(path: str, result: Result) -> None:
             print_message(f"warning: {len(lines) - SHOWN:,} more {REMARKS[kind]}; all: --json")
     if len(result.confidences) > SHOWN:
         worst = sorted(result.confidences, key=itemgetter(1))[:SHOWN]
-        places = ", ".join(f"{place} ({confidence:.0%})" for place, confidence in worst)
+        places = ", ".join(f"{place} ({100 * confidence:.0f} %)" for place, confidence in worst)
         print_message(f"least confident: {places}; all: --json")
 
 
