@@ -8,9 +8,10 @@ does it. The quality of a translation is its chrF. Spearman's correlation compar
 that of the confidence and with that of the mean log-probability of the tokens.
 
 A post-editor then mends the fifth of the test sentences that comes first in an order: the share of
-the error (100 - chrF) in it, beside its share of the source words, and BLEU with the references in
-place of these translations. The orders are by the confidence, by the mean log-probability, by the
-line number (as good as chance), and by the quality itself, the best possible one.
+the error (100 - chrF) in it, beside its share of the words and of the error weighted by words, and
+BLEU with the references in place of these translations. The orders are by the confidence, by
+the mean log-probability, by the line number (as good as chance), and by the quality itself, the
+best possible one.
 """
 
 from __future__ import annotations
@@ -94,20 +95,36 @@ def measure(options: argparse.Namespace, results: Results) -> None:
     results.add("mean error of the expected chrF", "", mean, subject=subject, note=note)
     bleu = bleu_and_chrf(outputs, references)[0].score
     results.add("BLEU", "", [bleu], subject=options.name)
+    errors = [100 - each for each in quality]
+    words = [len(source.split()) for source in sources]
     for order, values in orders.items():
         first = sorted(range(len(sources)), key=values.__getitem__)[: round(FIRST * len(sources))]
-        words = sum(len(sources[i].split()) for i in first)
-        share = sum(100 - quality[i] for i in first) / sum(100 - each for each in quality)
-        mended = list(outputs)
-        for i in first:
-            mended[i] = references[i]
         subject = f"{options.name}, {order}"
-        more = {"% of the words": round(100 * words / sum(len(s.split()) for s in sources), 1)}
-        results.add("error in the first fifth", "%", [100 * share], subject=subject, more=more)
+        record_gain(results, subject, first, errors, words)
+        mended = [references[i] if i in set(first) else output for i, output in enumerate(outputs)]
         bleu = bleu_and_chrf(mended, references)[0].score
         results.add("BLEU after the first fifth is mended", "", [bleu], subject=subject)
     print_results(results.records)
     results.write()
+
+
+def record_gain(
+    results: Results,
+    subject: str,
+    first: Sequence[int],
+    errors: Sequence[float],
+    words: Sequence[int],
+) -> None:
+    """The share of the error, of the words, and of the error weighted by words that is in `first`.
+
+    Each sentence has an error and a number of words.
+    """
+    by_words = [error * count for error, count in zip(errors, words, strict=True)]
+    share, of_words, weighted = (
+        100 * sum(each[i] for i in first) / sum(each) for each in (errors, words, by_words)
+    )
+    more = {"% of the words": round(of_words, 1), "% of error × words": round(weighted, 1)}
+    results.add("error in the first fifth", "%", [share], subject=subject, more=more)
 
 
 def ranks(values: Sequence[float]) -> list[float]:
