@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,8 @@ FEWEST = 50
 USUAL = 0.75
 """The quantile of the relative lengths on the validation data that counts as the full length."""
 
-STEPS = 500
-"""Steps of the fit. A few dozen are enough, unless nearly all translations are perfect or empty."""
+STEPS = 200
+"""Steps of the fit. 20 are enough, unless nearly all translations are perfect or useless."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Confidence:
         """The estimate for N translations of known chrF, from 0 to 1; None if they are too few.
 
         It minimises the cross-entropy between chrF and estimate (Papke and Wooldridge 1996) with a
-        standard normal prior on the weights of standardised properties, so that a few translations
-        do not give extreme weights. Each step minimises an upper bound (Böhning 1992), so none
-        makes the fit worse. The scores must be known.
+        standard normal prior on the bias and on the weights of standardised properties, so that a
+        few translations do not give extreme weights. Each step minimises an upper bound (Böhning
+        1992), so none makes the fit worse. The scores must be known.
         """
         if len(found) < FEWEST:
             return None
@@ -94,10 +94,6 @@ class Confidence:
             return folder.built("scores", "the confidence", lambda tree: _read(tree.get(KEY)))
         except ModelFolderError:
             return None  # a translator does not need its file of scores
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
 
 
 def _read(tree: Any) -> Confidence | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from functools import cached_property
 from typing import cast
 
@@ -186,7 +187,7 @@ class TranslationTask:
             },
             signatures={"bleu": bleu.signature, "chrf": chrf.signature},
             samples=tuple(Sample(*sample) for sample in samples),
-            fitted={KEY: confidence.to_dict()} if confidence else {},
+            fitted={KEY: asdict(confidence)} if confidence else {},
         )
 
     @torch.inference_mode()
