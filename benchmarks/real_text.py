@@ -6,8 +6,8 @@
 The two model folders are of the same data and time; PROTECTING was trained with the settings
 `tokenizer.protect` and `tokenizer.accelerator` that `init` proposed, OTHER with neither. Two files
 are sources and their references; those of `--placeholders` all have placeholders. The two models
-take turns, with a beam of 5. The nearest neighbour is the translation of the training source
-that has most groups of three characters in common (Dice).
+take turns, with a beam of 5. The nearest neighbour is the translation of the most similar training
+source, with the spans of the source to translate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import argparse
 import re
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -28,6 +28,9 @@ from clearhead.api.translator import Translator
 from clearhead.data.reading.lines import read_lines
 from clearhead.decoding.ctranslate2_engine import AutoEngine
 from clearhead.evaluation.scores import bleu_and_chrf
+from clearhead.folder.model_folder import open_folder
+from clearhead.text.memory import Memory
+from clearhead.text.spans import protection_of
 
 # Written anew here, so that a mistake in the patterns of clearhead shows.
 PLACEHOLDER = re.compile(
@@ -52,9 +55,10 @@ def main(words: list[str] | None = None) -> int:
 def measure(options: argparse.Namespace, results: Results) -> None:
     """Scores and kept placeholders of both models, then the ratio of their speeds."""
     texts = {part: [list(read_lines(file)) for file in getattr(options, part)] for part in PARTS}
+    pairs = zip(*map(read_lines, options.train), strict=True)
+    memory = Memory(pairs, protection_of(open_folder(options.folders[0]).config.tokenizer))
     for part, (sources, references) in texts.items():
-        known, translations = (list(read_lines(file)) for file in options.train)
-        found = neighbours(known, translations, sources)
+        found = [match.text if (match := memory.nearest(text)) else "" for text in sources]
         record(results, f"nearest neighbour, {part}", sources, references, found)
     for engine, title in ENGINES.items():
         loaded = [
@@ -99,24 +103,6 @@ def record(
     more = {"sentences": len(exact), "again by PyTorch": again, "of": len(sources)}
     share = 100 * sum(exact) / max(1, len(exact))
     results.add("placeholders kept", "%", [share], subject=subject, more=more, claim=claim)
-
-
-def neighbours(
-    known: Sequence[str], translations: Sequence[str], sources: Sequence[str]
-) -> list[str]:
-    """The translation of the nearest known source of each source."""
-    groups = [{text[i : i + 3] for i in range(max(1, len(text) - 2))} for text in known]
-    having: dict[str, list[int]] = defaultdict(list)
-    for number, found in enumerate(groups):
-        for group in found:
-            having[group].append(number)
-    nearest = list[str]()
-    for text in sources:
-        own = {text[i : i + 3] for i in range(max(1, len(text) - 2))}
-        common = Counter(number for group in own for number in having.get(group, ()))
-        best = max(common, key=lambda n: common[n] / (len(own) + len(groups[n])), default=0)
-        nearest.append(translations[best])
-    return nearest
 
 
 def repeated(translator: Translator) -> int:

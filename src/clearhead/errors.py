@@ -224,6 +224,7 @@ REMARKS = {
     "characters": "texts with characters that the training text did not have",
     "long": "texts that are longer than nearly all training texts",
     "prefix": "prefixes that are not in the vocabulary",
+    "similar": "texts with the translation of a similar text",
     "unfinished": "translations that end at the length limit",
     "repetition": "translations that repeat themselves",
     "spans": "translations with other placeholders",

@@ -205,6 +205,9 @@ def test_auto_leaves_a_gpu_to_pytorch(
         ({"threads": 10**6}, "0"),
         ({"ablate_by": "mean"}, "ablate"),
         ({"ablate": "decoder.1", "engine": "ctranslate2"}, "torch"),
+        ({"match": 0.9}, "memory"),
+        ({"match": 0.0, "memory": "a.tsv"}, "similarity"),
+        ({"match": float("nan"), "memory": "a.tsv"}, "similarity"),
     ],
 )
 def test_options_are_checked_when_they_are_made(choices: dict[str, Any], todo: str) -> None:
@@ -244,6 +247,7 @@ def test_an_option_that_the_engine_or_the_model_lacks_is_rejected(
         {"engine": "torch", "compute_type": "int8"},
         {"engine": "ctranslate2"},
         {"glossary": {"a": "b"}},
+        {"memory": "memory.tsv"},
     ],
 )
 def test_a_classifier_takes_no_option_for_translators(
@@ -259,6 +263,31 @@ def test_a_classifier_takes_no_option_for_translators(
     with pytest.raises(ModelFolderError) as refused:
         api.load_translator(folder)
     assert "clearhead classify" in str(refused.value.todo)
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2", "auto"])
+def test_a_translator_takes_what_its_memory_has(folder: Path, tmp_path: Path, engine: str) -> None:
+    path = tmp_path / "memory.tsv"
+    path.write_text("s1 s2\tt1\ns1 %s\t%s t2\n")
+    choices: dict[str, Any] = {"engine": engine, "device": "cpu", "memory": str(path)}
+    found = api.load_translator(folder, **choices).translate(["s1 s2", "s1 %d", "s1 s2 s3"])
+    assert [best.match for best, *_ in found] == [1.0, 1.0, 0.0]
+    assert [best.text for best, *_ in found][:2] == ["t1", "%d t2"]
+    # A similar text needs the scores of the model.
+    similar = api.load_translator(folder, match=0.5, scores=False, **choices)
+    ((found,),) = similar.translate(["s1 s2 s3"], beam_size=1)
+    assert found.match == pytest.approx(10 / 13)
+
+
+def test_a_memory_must_have_pairs(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        api.load_translator(folder, memory=str(tmp_path / "missing.tmx"))
+    path = tmp_path / "memory.txt"
+    path.write_text("a b\n")
+    with pytest.raises(DataError) as caught:
+        api.load_translator(folder, memory=str(path))
+    assert caught.value.where == str(path)
+    assert "two parallel files" not in str(caught.value)
 
 
 def test_a_missing_gpu_is_named(folder: Path) -> None:

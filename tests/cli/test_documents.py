@@ -42,6 +42,24 @@ def test_a_document_and_what_is_left_as_it_is(model: str) -> None:
     assert written.count('msgstr ""') == 0
 
 
+def test_a_memory_comes_before_the_model(model: str) -> None:
+    Path("app.po").write_text(PO + '\nmsgid "%s. b\\nc."\nmsgstr ""\n')
+    Path("memory.po").write_text('msgid ""\nmsgstr ""\n\nmsgid "%d. b\\nc."\nmsgstr "d %d.\\ne."\n')
+    words = ("translate", model, "app.po", "-o", "app.de.po", "--memory", "memory.po", *FAST)
+    _, _, err = run(*words)
+    assert "2 texts translated, 1 of them by the memory, 1 translated already" in err
+    assert '"d %s.\\n"\n"e."' in Path("app.de.po").read_text()
+    _, out, _ = run(*words, "--json")
+    assert json.loads(out)["remembered"] == 1
+    words = ("translate", model, "--memory", "memory.po", "--json", *FAST)
+    _, out, _ = run(*words, stdin="%i. b\\nc.\n")
+    (found,) = json.loads(out)["hypotheses"]
+    assert (found["text"], found["match"], found["score"]) == ("d %i.\\ne.", 1.0, None)
+    code, _, err = run("translate", model, "--memory", "app.txt", *FAST, stdin="a\n")
+    assert code == 3
+    assert "Traceback" not in err
+
+
 def test_a_folder_of_documents_in_json(model: str) -> None:
     Path("in/sub").mkdir(parents=True)
     Path("in/a.po").write_text(PO)

@@ -72,7 +72,7 @@ def translators(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backwards]:
 
     found = {"good": Backwards(), "bad": Backwards(mend=spoil), "other": Backwards(tokenised)}
     load = "clearhead.api.loading.load_translator"
-    monkeypatch.setattr(load, lambda folder, *_: found[str(folder)])
+    monkeypatch.setattr(load, lambda folders, *_: found[str(folders[0])])
     monkeypatch.setattr(
         "clearhead.folder.model_folder.open_folder", lambda folder: found[str(folder)]
     )

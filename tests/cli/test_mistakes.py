@@ -387,7 +387,9 @@ def test_a_current_folder_that_was_removed_is_named(folder: Path) -> None:
 def test_a_lack_of_permissions_is_named(folder: Path, command: str, code: int) -> None:
     closed, user = folder / "closed", os.geteuid()
     closed.mkdir(mode=0)
-    codecs.lookup("utf-8-sig")  # the other user may have no access to the files of Python
+    # The other user may have no access to the files of Python, so all modules are loaded before.
+    codecs.lookup("utf-8-sig")
+    run(*shlex.split(command.replace("closed", "missing")))
     if user == 0:  # permissions do not count for root
         os.seteuid(NOBODY)
     try:

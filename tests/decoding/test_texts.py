@@ -18,6 +18,7 @@ from clearhead.decoding.engine import Engine, Hypothesis, Sentence
 from clearhead.decoding.texts import repetition, with_errors
 from clearhead.errors import ClearheadError, ModelFolderError, SearchError, TextWarning
 from clearhead.settings import SearchConfig
+from clearhead.text.memory import Memory
 from translated import TEXTS, outputs
 
 
@@ -54,6 +55,57 @@ def test_spaces_around_a_prefix_force_nothing(translator: Translator) -> None:
     assert translator.target_tokenizer.encode(" ")  # a piece, which would be forced
     bare = translator.translate(["1 a", "1 b"], prefixes=["", "a b"])
     assert translator.translate(["1 a", "1 b"], prefixes=[" ", " a b  "]) == bare
+
+
+PAIRS = [("1 a  b", "h g"), ("2 a b c d e f g h", "g h"), ("5 a ж", "ж")]
+
+
+def remembering(translator: Translator, engine: Engine) -> Translator:
+    """The translator with another engine and a memory."""
+    tokenizers = translator.source_tokenizer, translator.target_tokenizer
+    memory = Memory(PAIRS, least=0.8)
+    return Translator(translator.folder, tokenizers, engine, memory=memory)
+
+
+def test_a_translation_of_the_memory_never_reaches_the_engine(translator: Translator) -> None:
+    engine = Fake()
+    found = remembering(translator, cast(Engine, engine)).translate(
+        ["1 a b", "", "3 c", "5 a ж", "1 a b"], prefixes=["", "", "", " ", "a"], n_best=2
+    )
+    assert sum(engine.calls) == 2
+    first, empty, model, unusual, begun = (best for best, *_ in found)
+    assert (first.text, first.match, first.finished, first.warnings) == ("h g", 1.0, True, ())
+    assert translator.target_tokenizer.decode(first.tokens) == "h g"
+    assert math.isnan(first.score)
+    assert math.isnan(first.normalised_score)
+    assert first.token_scores == ()
+    # The memory knows characters that the model does not.
+    assert (unusual.text, unusual.match, unusual.warnings) == ("ж", 1.0, ())
+    assert [each.match for each in (empty, model, begun)] == [0.0] * 3
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("mean", [-0.29, -0.31, math.nan])
+def test_that_of_a_similar_text_is_taken_where_the_model_is_unsure(
+    translator: Translator, finished: bool, mean: float
+) -> None:
+    def change(found: Hypothesis) -> Hypothesis:
+        length = len(found.tokens) + finished
+        return replace(found, score=mean * length, finished=finished)
+
+    engine = cast(Engine, Fake(change=change))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        text = "2 a b c d e f g"
+        ((found,),) = remembering(translator, engine).translate([text], offset=4)
+    if mean == -0.29:
+        assert (found.text, found.match) == (text, 0.0)
+        assert "similar" not in kinds(found)
+        return
+    assert (found.text, found.match) == ("g h", pytest.approx(30 / 32))
+    assert kinds(found) == ["similar"]
+    assert "93 %" in found.warnings[0].text
+    assert [str(each.message)[:6] for each in caught] == ["line 5"]
 
 
 def test_samples_depend_on_the_seed_and_not_on_the_batch(translator: Translator) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clearhead.text.memory import Memory
 from clearhead.text.paragraphs import Means, Translation, translate_units
 from clearhead.text.placing import word_ranges
 from clearhead.text.spans import SYMBOLS, protection
@@ -98,6 +99,35 @@ def test_equal_sentences_are_translated_once_and_joined_with_their_white_space()
         None,
         None,
     ]
+
+
+@pytest.mark.parametrize("means", [SYMBOLIC, ALIGNED])
+def test_a_text_that_a_memory_has_is_not_divided(means: Means) -> None:
+    asked: list[str] = []
+
+    def translate(texts: Sequence[str]) -> list[Translation]:
+        asked.extend(texts)
+        return [Translation(text.upper(), remembered=text.startswith("One")) for text in texts]
+
+    known = "One two. Three %s four."
+    memory = Memory([(known, known)])
+    means = replace(
+        means,
+        translate=translate,
+        fits=lambda text: len(text) < 20,
+        remembers=lambda text: memory.exact(text) is not None,
+    )
+    texts = [" One two.  Three %1 four.\n", "Three. One", "One", "12 %"]
+    done = translate_units([Unit(text) for text in texts], means)
+    assert len(asked) == 3
+    assert [each.unit and each.unit.text for each in done] == [
+        " ONE TWO. THREE %1 FOUR.\n",
+        "THREE. ONE",
+        "ONE",
+        None,
+    ]
+    assert [each.remembered for each in done] == [True, False, True, False]
+    assert "divided" not in [remark.kind for each in done for remark in each.remarks]
 
 
 @pytest.mark.parametrize("means", [SYMBOLIC, ALIGNED])

@@ -116,7 +116,10 @@ def _means(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TextWarning)
             found = translator.translate(texts, progress=done, **{**options, "n_best": 1})
-        return [Translation(best.text, best.warnings, best.confidence) for best, *_ in found]
+        return [
+            Translation(best.text, best.warnings, best.confidence, best.match > 0)
+            for best, *_ in found
+        ]
 
     def link(pairs: Sequence[tuple[str, str]]) -> list[Links]:
         if pairs and translator not in _ALIGNERS:
@@ -124,6 +127,7 @@ def _means(
         return [_links(translator, _ALIGNERS[translator], pair) for pair in pairs]
 
     source, target = translator.config.data.languages
+    memory = translator.memory
     has_symbols = translator.config.tokenizer.has_symbols
     return Means(
         translate,
@@ -131,6 +135,7 @@ def _means(
         translator.protection if has_symbols else SOFTWARE,
         has_symbols=has_symbols,
         fits=partial(_fits, translator),
+        remembers=lambda text: memory is not None and memory.exact(text) is not None,
         source_language=source,
         target_language=target,
     )

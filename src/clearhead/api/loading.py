@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
-from clearhead.data.reading.pairs import read_pairs
+from clearhead.data.reading.pairs import PAIR_FORMATS
 from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import NAME, installed, read_ctranslate2
 from clearhead.device import check_device, imported, set_up_torch, threads_of_process
@@ -24,6 +25,8 @@ from clearhead.folder.model_folder import (
 from clearhead.inspect.heads import listed
 from clearhead.settings.training import MOST_THREADS
 from clearhead.text.glossary import Glossary
+from clearhead.text.memory import Memory
+from clearhead.text.spans import SOFTWARE, protection_of
 from clearhead.tokenizer import read_tokenizers
 
 if TYPE_CHECKING:
@@ -57,6 +60,11 @@ class LoadOptions:
             Layers and heads count from 1. PyTorch then runs a translator.
         ablate_by: what replaces the output of these heads: `zero`, or its `mean` over the sample of
             `clearhead study`.
+        memory: a file of earlier translations, such as .tmx, .po or .tsv, in the languages of the
+            translator. It takes the translation of a text that is in the file from there.
+        match: the least similarity, above 0, of a text in `memory` whose translation is taken; 1:
+            that of the same text, except for protected spans. That of a similar text is only taken
+            where the model is unsure, which needs scores.
 
     Raises:
         ConfigError: an option has a wrong value, or no effect together with the others.
@@ -70,9 +78,12 @@ class LoadOptions:
     glossary: str | Path | Mapping[str, str] = ""
     ablate: str | Iterable[str] = ()
     ablate_by: str = "zero"
+    memory: str = ""
+    match: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ablate", tuple(filter(None, listed(self.ablate))))
+        object.__setattr__(self, "scores", self.scores or self.match < 1)
         check_device(self.device)
         if self.engine not in ENGINES:
             what = f"{self.engine!r} is not the name of an engine"
@@ -89,6 +100,12 @@ class LoadOptions:
         elif self.ablate and self.engine == "ctranslate2":
             what = "CTranslate2 cannot switch off heads"
             todo = "set the engine to torch, or leave it out"
+        elif not 0 < self.match <= 1:
+            what = f"match = {self.match} is not above 0 and at most 1"
+            todo = "give a similarity, e.g. 0.85; 1 takes the translations of the same text only"
+        elif self.match < 1 and not self.memory:
+            what = f"match = {self.match} has no effect without a memory"
+            todo = "name a file of translations in memory, or leave match out"
         else:
             return
         raise ConfigError(what, todo=todo)
@@ -189,17 +206,18 @@ def _check_task(found: ModelFolder, task: str) -> None:
 
 
 def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
-    """The translator with its engine. torch is imported when it is first needed.
+    """The translator with its engine and memory. torch is imported when it is first needed.
 
     `auto` is CTranslate2 (see `AutoEngine`) if there is an export of exactly these weights,
     CTranslate2 is installed, and no GPU is used; otherwise PyTorch.
     """
     tokenizers = read_tokenizers(found)
     glossary = read_glossary(options.glossary, found.config.data.languages)
+    memory = _memory(found, tokenizers[0], options)
 
     def with_torch() -> Translator:
         engine = _torch_engine(found, tokenizers, options)
-        return Translator(found, tokenizers, engine, options.ablated, glossary)
+        return Translator(found, tokenizers, engine, options.ablated, glossary, memory)
 
     is_auto = options.engine == "auto"
     if options.engine == "torch" or options.ablate:
@@ -223,9 +241,9 @@ def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
         return with_torch()
     exported.check_vocabularies(tokenizers)
     if not is_auto:
-        return Translator(kept, tokenizers, exported, glossary=glossary)
+        return Translator(kept, tokenizers, exported, glossary=glossary, memory=memory)
     engine = AutoEngine(exported, lambda: _torch_engine(kept, tokenizers, options))
-    return Translator(kept, tokenizers, engine, glossary=glossary)
+    return Translator(kept, tokenizers, engine, glossary=glossary, memory=memory)
 
 
 def read_glossary(
@@ -236,8 +254,24 @@ def read_glossary(
         return None
     if isinstance(given, Mapping):
         return Glossary(given.items())
-    pairs = read_pairs([str(Path(given).expanduser())], languages=languages)
-    return Glossary((pair.source, pair.target) for pair in pairs)
+    return Glossary(_pairs(given, "terms", languages))
+
+
+def _pairs(path: str | Path, noun: str, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """The sides of each pair of a file."""
+    name = os.path.expanduser(path)
+    for pair in PAIR_FORMATS.reader(name, noun)(name, languages):
+        yield pair.source, pair.target
+
+
+def _memory(found: ModelFolder, tokenizer: Tokenizer, options: LoadOptions) -> Memory | None:
+    """The memory that the options name, for the sources that a tokenizer reads."""
+    if not options.memory:
+        return None
+    config = found.config
+    pairs = _pairs(options.memory, "translations", config.data.languages)
+    protected = protection_of(config.tokenizer) if config.tokenizer.has_symbols else SOFTWARE
+    return Memory(pairs, protected, tokenizer.form, options.match)
 
 
 def _ensemble(folders: Sequence[str | Path], options: LoadOptions) -> Translator:
@@ -264,7 +298,8 @@ def _ensemble(folders: Sequence[str | Path], options: LoadOptions) -> Translator
             )
     engine = _torch_engine(first, tokenizers, options, others)
     glossary = read_glossary(options.glossary, first.config.data.languages)
-    return Translator(first, tokenizers, engine, options.ablated, glossary)
+    memory = _memory(first, tokenizers[0], options)
+    return Translator(first, tokenizers, engine, options.ablated, glossary, memory)
 
 
 def _torch_engine(
@@ -328,12 +363,13 @@ def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
         "engine": options.engine == "ctranslate2",
         "compute_type": options.compute_type,
         "glossary": options.glossary,
+        "memory": options.memory,
     }
     if unused := [name for name, value in given.items() if value]:
         raise ConfigError(
             f"{unused[0]} = {getattr(options, unused[0])!r} has no effect on a classifier",
             where=found.path,
-            why="a classifier runs with PyTorch, in float32, and translates nothing",
+            why="a classifier has no translations, and runs with PyTorch in float32",
             todo="leave it out",
         )
     device = set_up_torch(options.device, options.threads)  # first, because it imports torch

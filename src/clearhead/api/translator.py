@@ -17,6 +17,7 @@ from clearhead.errors import ConfigError, DataError, SearchError
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.text.glossary import Glossary
+from clearhead.text.memory import Memory
 from clearhead.text.spans import Protection, protection_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Translator:
         engine: runs it.
         ablated: which heads are switched off, for people; empty if none is.
         glossary: the terms that its translations have.
+        memory: the translations of earlier texts, which it takes before its own.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class Translator:
         engine: Engine,
         ablated: str = "",
         glossary: Glossary | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.folder = folder
         self.ablated = ablated
         self.engine = engine
         self.glossary = glossary
         self._terminology = Terminology(glossary, tokenizers[1]) if glossary else None
+        self.memory = memory
         self._tokenizers = tokenizers
         self._confidence = Confidence.of(folder)
         self._source_style, self._target_style = (
@@ -169,12 +173,18 @@ class Translator:
 
         settings = chosen_search(self.search if search is None else search, choices)
         longest = self.engine.longest_source
-        sources, remarks = self._source_style.read(texts_of(texts), normalise, longest)
+        texts = texts_of(texts)
+        sources, remarks = self._source_style.read(texts, normalise, longest)
         if prefixes is not None:
             prefixes = prefixes if isinstance(prefixes, str) else [*prefixes]
             check_prefixes(prefixes, len(sources))
             if normalise:
                 prefixes, _ = self._target_style.read(prefixes, normalise, longest)
+        matches = {
+            i: match
+            for i, match in enumerate(map(self.memory.find, texts) if self.memory else ())
+            if match and not (prefixes and prefixes[i].strip())
+        }
 
         def translate(first: int, last: int) -> list[list[Hypothesis]]:
             def count(done: int) -> None:
@@ -194,6 +204,7 @@ class Translator:
                 remarks=remarks[first:last],
                 terminology=self._terminology,
                 confidence=self._confidence,
+                matches={i - first: found for i, found in matches.items() if first <= i < last},
             )
 
         def probe() -> None:

@@ -112,6 +112,7 @@ def _translate(
 def _report(path: str, result: Result) -> None:
     """Print what was translated, what stays, and the remarks with their places."""
     counts = [f"{result.texts:,} texts translated"]
+    counts += [f"{result.remembered:,} of them by the memory"] if result.remembered else []
     reasons = collections.Counter(reason for _, reason in result.skipped)
     counts += [f"{count:,} {reason}" for reason, count in reasons.items()]
     print_message(f"{path}: {', '.join(counts)}")
@@ -138,6 +139,7 @@ def _as_tree(path: str, output: str, result: Result) -> dict[str, object]:
         "document": path,
         "translation": output,
         "translated": result.texts,
+        "remembered": result.remembered,
         "skipped": [each._asdict() for each in result.skipped],
         "remarks": remarks,
         "confidences": [

@@ -3,7 +3,9 @@ r"""Score translators or classifiers on a test set.
 For a translator the command reports BLEU, chrF and TER from sacreBLEU, each
 with its signature and its 95 % confidence interval; the share of sentences that
 match exactly; the share that keeps all placeholders, links and tags; and the
-scores by sentence length.
+scores by sentence length. The nearest neighbour is the translation of the most
+similar training sentence. It is scored if all data files of the first model's run
+are unchanged.
 References should look like the target side of the training data; otherwise a
 warning is printed. --normalise converts the sources only.
 
@@ -64,7 +66,7 @@ from clearhead.cli.streams import (
     text_in_line,
     translating,
 )
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import ClearheadError, ConfigError, DataError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from clearhead.evaluation.evaluate import Report
     from clearhead.evaluation.scores import TranslatorScores
     from clearhead.folder.model_folder import ModelFolder
+    from clearhead.text.memory import Memory
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -131,7 +134,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_shared(
         parser, "--normalise", "--engine", "--compute-type", "--batch-size", "--device", "--threads"
     )
-    add_shared(parser, "--glossary", "--ablate", "--ablate-by")
+    add_shared(parser, "--glossary", "--memory", "--match", "--ablate", "--ablate-by")
     add_search(parser)
 
 
@@ -210,10 +213,27 @@ def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
         for name, model in models.items()
     }
     glossary = read_glossary(args.glossary, next(iter(models.values())).config.data.languages)
-    with warnings_printed():
+    counter = Counter(sys.stderr, len(sources), "neighbours")
+    with counter, warnings_printed(counter.clear):
         return evaluate_translators(
-            systems, files, sources, references, args.tokenize, args.lowercase, glossary
+            *(systems, files, sources, references, args.tokenize, args.lowercase, glossary),
+            memory=partial(_memory, next(iter(models.values()))),
+            progress=counter.show,
         )
+
+
+def _memory(model: ModelFolder) -> Memory | None:
+    """The training pairs of a translator, if they are files that are unchanged."""
+    from clearhead.evaluation.neighbour import training_memory
+
+    if not model.config.data.train:
+        return None
+    try:
+        with Counter(sys.stderr, None, "training pairs") as counter:
+            return training_memory(model.config, model.path, counter.show)
+    except ClearheadError as error:
+        print_message(f"no nearest neighbour: {error.where or model.path}: {error.what}")
+        return None
 
 
 def _of_classifiers(args: Namespace, models: Mapping[str, ModelFolder]) -> Report[ClassifierScores]:

@@ -3,8 +3,9 @@
 The command reads the files and proposes the size of the model, the vocabulary,
 the regularisation and the length of the training for that amount of data, each
 with its reason. Without files it writes the defaults. NAME.toml explains every
-setting in a comment; edit it, then train with it. For a text classifier it also
-prints the score of a linear model, if scikit-learn is installed.
+setting in a comment; edit it, then train with it. It also prints a score that the
+model has to beat: of the translation of the most similar training sentence, or of a
+linear model for a text classifier, if scikit-learn is installed.
 
   clearhead init my-model --train train.en train.de --validation val.en val.de
   clearhead init my-model --train pairs.tsv.gz --validation val.tsv --test test.tsv
@@ -18,13 +19,15 @@ prints the score of a linear model, if scikit-learn is installed.
 from __future__ import annotations
 
 import shlex
+import sys
 import tomllib
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import print_message
 from clearhead.cli.options import add_option, column, positive, reject_unfit
+from clearhead.cli.streams import Counter
 from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -140,6 +143,8 @@ def run(args: Namespace) -> None:
         print_message(f"warning: {line}")
     if args.task == "classification" and args.train:
         _print_baseline(path)
+    elif args.train and args.validation:
+        _print_neighbours(path)
     dry_run = shlex.join(["clearhead", "train", str(path), "--dry-run"])
     print_message(f"wrote {path}; to see what training needs: {dry_run}")
 
@@ -210,6 +215,31 @@ def _print_baseline(path: Path) -> None:
         print_message(f"no linear baseline: {error.why}")
     except ClearheadError:
         pass  # training reports what is wrong with the data
+
+
+def _print_neighbours(path: Path) -> None:
+    """Print the scores of the nearest neighbours of the validation sentences, if there are any."""
+    from clearhead.data.reading.parts import parts_of
+    from clearhead.errors import ClearheadError
+    from clearhead.evaluation.neighbour import score_neighbours, training_memory
+    from clearhead.evaluation.scores import scored_form
+    from clearhead.settings import read_config
+
+    try:
+        config = read_config(path)
+        with Counter(sys.stderr, None, "training pairs") as counter:
+            memory = training_memory(config, progress=counter.show)
+        pairs = parts_of(config).validation.read(config).examples
+    except ClearheadError as error:
+        print_message(f"no nearest neighbour: {error.where or path}: {error.what}")
+        return
+    lowercase, tokenize = config.lowercase, config.evaluation.tokenize
+    form = scored_form([config], lowercase)
+    texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    with Counter(sys.stderr, len(pairs), "neighbours") as counter:
+        options: Any = {"lowercase": lowercase, "form": form, "progress": counter.show}
+        found = score_neighbours(memory, *texts, tokenize, **options)
+    print_message(f"{found} on the validation data: what a model has to beat")
 
 
 def _check_path(path: Path, force: bool) -> None:

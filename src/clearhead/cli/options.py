@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Mapping
@@ -99,6 +100,20 @@ SHARED: dict[str, dict[str, Any]] = {
         default="",
         help="terms that the translations must have: a .tsv (term, tab, translation; several forms "
         "separated by |), .tmx or .tbx file",
+    ),
+    "--memory": dict(
+        fits="translators",
+        metavar="FILE",
+        default="",
+        help="translations from which a text that is in them is taken, such as .tmx, .po or .tsv",
+    ),
+    "--match": dict(
+        fits="translators",
+        type=float,
+        metavar="X",
+        default=1.0,
+        help="with --memory: least similarity, above 0, of a text whose translation is taken where "
+        "the model is unsure (default: 1, the same text)",
     ),
     "--ablate": dict(
         metavar="HEADS",
@@ -231,8 +246,9 @@ def search_options(args: Namespace, default: SearchConfig, **others: Any) -> Sea
 
 def folders_of(name: str | Path) -> list[Path]:
     """The model folders of a name: of an ensemble, `runs/a+runs/b`, there are several."""
-    path = Path(name).expanduser()
-    return [path] if path.exists() else [Path(part) for part in str(name).split("+")]
+    parts = str(name).split("+")
+    is_one = len(parts) == 1 or os.path.exists(os.path.expanduser(name))
+    return [Path(name)] if is_one else list(map(Path, parts))
 
 
 def load_options(args: Namespace, **choices: Any) -> LoadOptions:

@@ -31,6 +31,9 @@ least confident places are printed at the end, or all of them with --json.
 Several models of the same vocabulary, joined by +, translate together: at each
 step their log-probabilities are averaged.
 
+--memory takes the translation of a text from a file of earlier translations if it
+is there; placeholders may differ. The model translates the others.
+
 With -i the input is a text file. A warning is printed if line 1 has a tab, or looks
 like JSON or markup.
 
@@ -40,7 +43,7 @@ like JSON or markup.
   clearhead translate runs/my-model --sample --temperature 0.8 --seed 7 < in.txt
   clearhead translate runs/seed-1+runs/seed-2 < in.txt
   clearhead translate runs/my-model app.po -o app.de.po
-  clearhead translate runs/my-model manual/ -o manual-de/
+  clearhead translate runs/my-model manual/ -o manual-de/ --memory memory.tmx
   clearhead translate runs/my-model --format html < page.html > page.de.html
 """
 
@@ -134,7 +137,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_shared(parser, "--normalise")
     add_shared(parser, "--engine", "--compute-type", "--batch-size", "--device", "--threads")
-    add_shared(parser, "--glossary", "--ablate", "--ablate-by")
+    add_shared(parser, "--glossary", "--memory", "--match", "--ablate", "--ablate-by")
     add_search(parser)
 
 
@@ -237,6 +240,7 @@ def _as_json(
                 "normalised_score": _number(hypothesis.normalised_score),
                 "confidence": hypothesis.confidence,
                 "finished": hypothesis.finished,
+                "match": hypothesis.match,
                 "tokens": tokenizer.pieces(hypothesis.tokens),
                 "token_scores": hypothesis.token_scores,
                 "warnings": [remark._asdict() for remark in hypothesis.warnings],

@@ -56,6 +56,8 @@ class Hypothesis:
         confidence: the chrF that the translation is expected to have, from 0 to 1. None without
             scores, for an empty text, and if the model folder has no fitted estimate: with less
             than 50 validation sentences, for checkpoints, and for imported models.
+        match: how similar the source is to the text in the memory whose translation this is, from
+            0 to 1. It is 0 for translations of the model. Others have scores of NaN.
     """
 
     tokens: tuple[int, ...]
@@ -67,6 +69,7 @@ class Hypothesis:
     warnings: tuple[Remark, ...] = ()
     error: ClearheadError | None = None
     confidence: float | None = None
+    match: float = 0.0
 
     def __str__(self) -> str:
         return self.text

@@ -25,6 +25,7 @@ from clearhead.errors import ClearheadError, ConfigError, Remark, SearchError, w
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import idle_for, method_for
 from clearhead.text.glossary import missing
+from clearhead.text.memory import Match
 from clearhead.text.spans import NOTHING, SPANS, Masked, Protection
 from clearhead.tokenizer import EOS, SYMBOLS, Tokenizer, cut
 from clearhead.tokenizer.normal_form import is_blank
@@ -34,6 +35,11 @@ EMPTY = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, 
 
 REPEATS = 4
 """A text repeats itself if the same tokens come so many times in a row."""
+
+UNSURE = -0.3
+"""The mean log-probability of a token below which the translation of a similar text is better.
+
+It was chosen on validation data (docs/experiments.md)."""
 
 LONGEST_REPEATED, LEAST_REPEATED = 30, 8
 """The most tokens of a repeated part, and the least characters of all its repetitions."""
@@ -80,21 +86,24 @@ def translate_texts(
     remarks: Sequence[Sequence[Remark]] | None = None,
     terminology: Terminology | None = None,
     confidence: Confidence | None = None,
+    matches: Mapping[int, Match] = {},
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each text, best first; see `Translator.translate`.
 
     A text of more tokens than the engine reads is cut. Errors and random draws count from `offset`,
     so that the result does not depend on how texts are divided into blocks. `remarks` are on the
     texts themselves. Spans that `protection` protects come back in the text of a hypothesis, and
-    the terms of `terminology` are in it, or there is a remark.
-    `confidence` gives the confidence of each hypothesis.
+    the terms of `terminology` are in it, or there is a remark. `confidence` gives the confidence of
+    each hypothesis. `matches` are the translations of a memory, by the indices of their texts. That
+    of a similar text is only used where the model is unsure.
 
     Raises:
         SearchError: the batch size is not a positive number, or a prefix does not fit.
     """
     check_batch_size(batch_size, "sentences", "translate", SearchError)
     source_tokenizer, target_tokenizer = tokenizers
-    filled = [i for i, text in enumerate(texts) if not is_blank(text)]
+    known = {i for i, match in matches.items() if match.similarity == 1}
+    filled = [i for i, text in enumerate(texts) if not (is_blank(text) or i in known)]
     masked = {i: protection.mask(texts[i]) for i in filled}
     sources = source_tokenizer.encode_batch([masked[i].text for i in filled])
     noted = [[*each] for each in remarks] if remarks else [[] for _ in texts]
@@ -141,6 +150,11 @@ def translate_texts(
 
     for i, hypotheses, sentence in zip(filled, outputs, sentences, strict=True):
         results[i] = [complete(hypothesis, i, sentence) for hypothesis in hypotheses]
+    for i, match in matches.items():
+        if i not in known and not _is_unsure(results[i][0]):
+            continue
+        masked_target = protection.mask_like(match.text, protection.mask(texts[i]))
+        results[i] = [_of_memory(match, target_tokenizer.encode(masked_target))]
     return results
 
 
@@ -192,6 +206,23 @@ def score_texts(
         )
         for ids, each, (_, target), found in zip(targets, scores, pairs, noted, strict=True)
     ]
+
+
+def _is_unsure(hypothesis: Hypothesis) -> bool:
+    """Whether the mean log-probability of the tokens is low; also without scores."""
+    length = len(hypothesis.tokens) + hypothesis.finished
+    return not hypothesis.score >= UNSURE * length
+
+
+def _of_memory(match: Match, tokens: Sequence[int]) -> Hypothesis:
+    """The translation of a memory, which has these tokens."""
+    how, remarks = match.similarity, list[Remark]()
+    if how < 1:
+        share = math.floor(100 * how)
+        remarks.append(Remark("similar", f"has the translation of a text that is {share} % alike"))
+    nan = math.nan
+    found = Hypothesis(tuple(tokens), nan, (), nan, finished=True, text=match.text, match=how)
+    return _noted(found, remarks)
 
 
 def _copies(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -18,6 +18,7 @@ from clearhead.evaluation.class_scores import (
     score_classes,
     truth_of,
 )
+from clearhead.evaluation.neighbour import score_neighbours
 from clearhead.evaluation.predictions import (
     ClassifiedExample,
     classified_examples,
@@ -36,6 +37,7 @@ from clearhead.evaluation.scores import (
 )
 from clearhead.settings import RunConfig
 from clearhead.text.glossary import Glossary, count_placed
+from clearhead.text.memory import Memory
 from clearhead.text.spans import SOFTWARE, count_kept, protection_of
 
 if TYPE_CHECKING:
@@ -130,6 +132,8 @@ def evaluate_translators(
     tokenize: str | None = None,
     lowercase: bool | None = None,
     glossary: Glossary | None = None,
+    memory: Callable[[], Memory | None] = lambda: None,
+    progress: Callable[[int], object] = lambda done: None,
 ) -> Report[TranslatorScores]:
     """Score translators; each but the first is compared with the first by paired bootstrap.
 
@@ -137,6 +141,9 @@ def evaluate_translators(
     takes what the configurations have; a ConfigError if they differ. A DataError if there are other
     numbers of sources than of references, or none. A warning if the references have another style
     than the text that a translator learned.
+
+    If there is a `memory`, the report also has the scores of the nearest neighbours in it;
+    `progress` is called with the number of sentences whose neighbour is found.
     """
     source, reference = files
     if len(sources) != len(references):
@@ -173,8 +180,15 @@ def evaluate_translators(
         measures = Scores(*(signed(measure, form) for measure in scores[name].measures))
         spans = count_kept(kinds, sources, outputs[name])
         found[name] = TranslatorScores(measures, exact, interval, tuple(table), spans, terms)
+    title = f"{len(sources):,} sentences of {source}, scored against {reference}"
+    baseline = dict[str, Any]()
+    if known := memory():
+        options: Any = {"lowercase": lowercase, "form": form, "progress": progress}
+        neighbours = score_neighbours(known, sources, references, tokenize, **options)
+        title += f"\n{neighbours}"
+        baseline["nearest_neighbour"] = asdict(neighbours)
     return Report(
-        f"{len(sources):,} sentences of {source}, scored against {reference}",
+        title,
         len(sources),
         {
             "source": source,
@@ -182,6 +196,7 @@ def evaluate_translators(
             "sentences": len(sources),
             "tokenize": tokenize,
             "lowercase": lowercase,
+            **baseline,
         },
         found,
         {

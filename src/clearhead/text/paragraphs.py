@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from clearhead.errors import Remark
 from clearhead.text.placing import Range, placed, word_ranges
-from clearhead.text.sentences import Sentence, in_parts, joined, sentences
+from clearhead.text.sentences import Sentence, as_one, in_parts, joined, sentences
 from clearhead.text.spans import (
     PLACED,
     POSITIONAL,
@@ -35,11 +35,15 @@ Links = Sequence[tuple[int, int]]
 
 
 class Translation(NamedTuple):
-    """The translation of a sentence, the remarks on it, and the confidence in it, if any."""
+    """The translation of a sentence, the remarks on it, and the confidence in it, if any.
+
+    `remembered` shows whether it is from a memory.
+    """
 
     text: str
     remarks: tuple[Remark, ...] = ()
     confidence: float | None = None
+    remembered: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class Means:
         has_symbols: whether the model knows the symbols. Without them, spans stay in the text, and
             those that a translation lacks are put into it by the links.
         fits: whether a sentence is short enough for the model.
+        remembers: whether a memory has a text; then it is not divided into sentences.
         source_language: in BCP 47, "" if it is unknown.
         target_language: in BCP 47, "" if it is unknown.
     """
@@ -62,6 +67,7 @@ class Means:
     protection: Protection
     has_symbols: bool = True
     fits: Callable[[str], bool] = lambda text: True
+    remembers: Callable[[str], bool] = lambda text: False
     source_language: str = ""
     target_language: str = ""
 
@@ -70,11 +76,13 @@ class Done(NamedTuple):
     """A translated unit, None without anything to translate, and the remarks on its sentences.
 
     The confidence is the least of those of its sentences; None if these have none.
+    `remembered` shows whether all of its translation is from a memory.
     """
 
     unit: Unit | None
     remarks: tuple[Remark, ...] = ()
     confidence: float | None = None
+    remembered: bool = False
 
 
 def translate_units(units: Sequence[Unit], means: Means) -> list[Done]:
@@ -101,8 +109,11 @@ class _Paragraph(ABC):
         self.original, self.ranges, self.unit = original, ranges, unit
         self.spans = [original.text[start:end] for start, end in ranges]
         self._language = means.target_language
-        whole = sentences(unit.text, means.source_language)
-        divided = [_fitting(sentence, means.fits) for sentence in whole]
+        if means.remembers(unit.text.strip()):
+            whole, fits = [as_one(unit.text)], lambda text: True
+        else:
+            whole, fits = sentences(unit.text, means.source_language), means.fits
+        divided = [_fitting(sentence, fits) for sentence in whole]
         self._parts = [part for parts in divided for part in parts]
         self._is_divided = len(self._parts) > len(whole)
 
@@ -158,7 +169,8 @@ class _Paragraph(ABC):
             remarks.append(Remark("characters", "has a translation with U+FFFD"))
         confidences = [each.confidence for each in found if each.confidence is not None]
         least = min(confidences, default=None)
-        return Done(self._with_spans(unit), tuple(dict.fromkeys(remarks)), least)
+        remembered = all(known[text].remembered for text in self.asked())
+        return Done(self._with_spans(unit), tuple(dict.fromkeys(remarks)), least, remembered)
 
     def _translations(self, known: Mapping[str, Translation]) -> list[Translation]:
         return [known.get(_read(part.text), Translation(part.text)) for part in self._parts]

@@ -72,6 +72,13 @@ def sentences(text: str, language: str = "") -> list[Sentence]:
     return found
 
 
+def as_one(text: str) -> Sentence:
+    """A text as one sentence."""
+    inner = text.strip()
+    before, _, after = text.partition(inner)
+    return Sentence(before, inner, after)
+
+
 def _is_end(text: str) -> bool:
     """Whether a sentence ends where no space follows."""
     return _ENDS_WITHOUT_SPACE.search(text) is not None and not text.isascii()

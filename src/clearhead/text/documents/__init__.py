@@ -79,13 +79,15 @@ def check_format(name: str) -> None:
 class Result:
     """A translated document.
 
-    `remarks` have the place and the text of each; `skipped` are the texts that stay. `confidences`
-    have the place of each translated text and its confidence, from 0 to 1: the least of those of
-    its sentences. Texts without one are left out.
+    `texts` are translated, `remembered` of them by a memory. `remarks` have the place and the text
+    of each; `skipped` are the texts that stay. `confidences` have the place of each translated text
+    and its confidence, from 0 to 1: the least of those of its sentences. Texts without one are left
+    out.
     """
 
     data: bytes = b""
     texts: int = 0
+    remembered: int = 0
     remarks: list[tuple[str, Remark]] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     confidences: list[tuple[str, float]] = field(default_factory=list)
@@ -115,6 +117,7 @@ def translate_data(
             done = translate([slot.unit for slot in document.slots])
             for slot, each in zip(document.slots, done, strict=True):
                 result.texts += each.unit is not None
+                result.remembered += each.remembered
                 result.remarks += ((slot.unit.place, remark) for remark in each.remarks)
                 if each.confidence is not None:
                     result.confidences.append((slot.unit.place, each.confidence))
