@@ -484,7 +484,7 @@ def test_awkward_tokens_keep_their_ids_through_ctranslate2(tmp_path: Path) -> No
     export_model(folder)
     assert_equal_to_the_model(folder)
     every = list(range(3, len(awkward)))
-    (found,) = fast_engine(folder).token_scores([every], [(3, 4, 5)])
+    (found,) = fast_engine(folder).score([every], [(3, 4, 5)])
     assert found == pytest.approx(forced_scores(torch_engine(folder), every, (3, 4, 5)), abs=1e-4)
 
 

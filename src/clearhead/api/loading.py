@@ -55,16 +55,16 @@ class LoadOptions:
             them, and PyTorch the sum over all logits in greedy search; scores may be NaN.
         glossary: the terms that a translator places: a file of pairs, such as .tsv, .tmx or .tbx,
             or a mapping from terms to their translations. Several forms are separated by `|`.
-        ablate: names of heads to switch off, as a list or separated by commas:
-            `decoder.3.cross.5`, or the beginning of such names, `decoder.3`, for all heads below.
-            Layers and heads count from 1. PyTorch then runs a translator.
-        ablate_by: what replaces the output of these heads: `zero`, or its `mean` over the sample of
-            `clearhead study`.
         memory: a file of earlier translations, such as .tmx, .po or .tsv, in the languages of the
             translator. It takes the translation of a text that is in the file from there.
         match: the least similarity, above 0, of a text in `memory` whose translation is taken; 1:
             that of the same text, except for protected spans. That of a similar text is only taken
             where the model is unsure, which needs scores.
+        ablate: names of heads to switch off, as a list or separated by commas:
+            `decoder.3.cross.5`, or the beginning of such names, `decoder.3`, for all heads below.
+            Layers and heads count from 1. PyTorch then runs a translator.
+        ablate_by: what replaces the output of these heads: `zero`, or its `mean` over the sample of
+            `clearhead study`.
 
     Raises:
         ConfigError: an option has a wrong value, or no effect together with the others.
@@ -76,10 +76,10 @@ class LoadOptions:
     compute_type: str = ""
     scores: bool = True
     glossary: str | Path | Mapping[str, str] = ""
+    memory: str | Path = ""
+    match: float = 1.0
     ablate: str | Iterable[str] = ()
     ablate_by: str = "zero"
-    memory: str = ""
-    match: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ablate", tuple(filter(None, listed(self.ablate))))

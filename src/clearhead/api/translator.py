@@ -58,7 +58,8 @@ class Translator:
         self._terminology = Terminology(glossary, tokenizers[1]) if glossary else None
         self.memory = memory
         self._tokenizers = tokenizers
-        self._confidence = Confidence.of(folder)
+        # It was fitted to the scores of one model.
+        self._confidence = None if self.is_ensemble else Confidence.of(folder)
         self._source_style, self._target_style = (
             InputStyle.load(folder, side, tokenizer)
             for side, tokenizer in zip(("source", "target"), self._tokenizers, strict=True)

@@ -32,7 +32,8 @@ Several models of the same vocabulary, joined by +, translate together: at each
 step their log-probabilities are averaged.
 
 --memory takes the translation of a text from a file of earlier translations if it
-is there; placeholders may differ. The model translates the others.
+is there; placeholders may differ. The model translates the others. --glossary names
+terms; each one in a source is in its translation.
 
 With -i the input is a text file. A warning is printed if line 1 has a tab, or looks
 like JSON or markup.
@@ -44,6 +45,7 @@ like JSON or markup.
   clearhead translate runs/seed-1+runs/seed-2 < in.txt
   clearhead translate runs/my-model app.po -o app.de.po
   clearhead translate runs/my-model manual/ -o manual-de/ --memory memory.tmx
+  clearhead translate runs/my-model app.po -o app.de.po --glossary terms.tsv
   clearhead translate runs/my-model --format html < page.html > page.de.html
 """
 
