@@ -210,6 +210,13 @@ CLAIMS = {
             "speed of translation with protected spans relative to none",
             0.9,
         ),
+        Claim("glossary-placed", "terms of a glossary: in the translations, in %", 98),
+        Claim(
+            "glossary-rest",
+            "BLEU of translations without their terms: with a glossary, minus without",
+            -0.3,
+        ),
+        Claim("memory", "strings of programs with the training data as memory: BLEU", 31),
         Claim(
             "confidence",
             "confidence in the translations of a test set: Spearman's correlation with chrF",

@@ -1,7 +1,6 @@
-"""How many terms of a glossary a translator places, what the rest of its translations loses, and
-what it costs.
+"""How many terms of a glossary a translator places, and what that costs in quality and speed.
 
-    python benchmarks/glossary.py FOLDER --train FILE FILE --test FILE FILE
+    python benchmarks/glossary.py FOLDER --name NAME --train FILE FILE --test FILE FILE
 
 Two files are sources and their references. The glossary has words that often occur together in the
 training pairs (Dice), with all forms of the target word that begin alike. The terms are those of
@@ -43,6 +42,7 @@ def main(words: list[str] | None = None) -> int:
     """Translate with and without the glossary, and record."""
     parser = make_parser(__doc__)
     parser.add_argument("folder", metavar="FOLDER")
+    parser.add_argument("--name", required=True, help="name of the data and the languages")
     for name in ("train", "test"):
         parser.add_argument(f"--{name}", nargs=2, metavar="FILE", required=True)
     parser.add_argument("--terms", type=positive, default=500, help="terms (default: 500)")
@@ -73,16 +73,25 @@ def measure(options: argparse.Namespace, results: Results) -> None:
             "with": LoadOptions(engine=engine, scores=False, glossary=entries),
         }
         translators = {name: load_translator(options.folder, each) for name, each in loaded.items()}
+        rests = dict[str, float]()
         for name, translator in translators.items():
             outputs = [str(best) for best, *_ in translator.translate(sources, beam_size=5)]
-            record(results, f"{engine}, {name} glossary", sentences, outputs, more)
+            subject = f"{options.name}, {engine}, {name} glossary"
+            claim = "glossary-placed" if name == "with" and engine == "auto" else None
+            rests[name] = record(results, subject, sentences, outputs, more, claim)
+        change = rests["with"] - rests["without"]
+        claim = "glossary-rest" if engine == "auto" else None
+        subject = f"{options.name}, {engine}"
+        results.add(
+            "BLEU of the rest, change", "", [change], subject=subject, claim=claim, more=more
+        )
         times = [
             {name: _seconds(each, sources) for name, each in translators.items()}
             for _ in range(options.rounds + 1)
         ]
         # The first turn warms up.
         ratios = [each["without"] / each["with"] for each in times[1:]]
-        results.add("speed with a glossary", "", ratios, subject=engine, more=more)
+        results.add("speed with a glossary", "", ratios, subject=subject, more=more)
     print_results(results.records)
     results.write()
 
@@ -93,12 +102,14 @@ def record(
     sentences: Sequence[tuple[str, str, list[Term]]],
     outputs: Sequence[str],
     more: dict[str, int],
-) -> None:
-    """The share of placed terms, and BLEU of all and of the rest."""
+    claim: str | None,
+) -> float:
+    """The share of placed terms, and BLEU of all and of the rest, which is returned."""
     pairs = [(reference, terms) for _, reference, terms in sentences]
     total = sum(len(terms) for _, terms in pairs)
     lacking = sum(len(missing(t, out)) for (_, t), out in zip(pairs, outputs, strict=True))
-    results.add("terms placed", "%", [100 * (1 - lacking / total)], subject=subject, more=more)
+    share = 100 * (1 - lacking / total)
+    results.add("terms placed", "%", [share], subject=subject, more=more, claim=claim)
     references = [reference for reference, _ in pairs]
     bleu, _ = bleu_and_chrf(outputs, references)
     results.add("BLEU", "", [bleu.score], subject=subject, more=more)
@@ -108,6 +119,7 @@ def record(
     ]
     bleu, _ = bleu_and_chrf(rests[0], rests[1])
     results.add("BLEU of the rest", "", [bleu.score], subject=subject, more=more)
+    return bleu.score
 
 
 def _rest(text: str, terms: Sequence[Term]) -> str:

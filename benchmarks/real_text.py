@@ -19,6 +19,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from command import exit_code_of, make_parser, positive
 from results import Results, print_results
@@ -39,6 +41,8 @@ PLACEHOLDER = re.compile(
 )
 ENGINES = {"auto": "CTranslate2, with PyTorch where that is needed", "torch": "PyTorch"}
 PARTS = ("test", "placeholders")
+MATCHES = (1.0, 0.8)
+"""The least similarities of texts in the memory."""
 
 
 def main(words: list[str] | None = None) -> int:
@@ -78,6 +82,18 @@ def measure(options: argparse.Namespace, results: Results) -> None:
         ratios = [other / own for own, other in times[1:]]
         claim = "protection-speed" if engine == "auto" else None
         results.add("speed with protected spans", "", ratios, subject=title, claim=claim)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "memory.tsv")
+        sides = (read_lines(file) for file in options.train)
+        path.write_text("".join(f"{one}\t{other}\n" for one, other in zip(*sides, strict=True)))
+        sources, references = texts["test"]
+        for match in MATCHES:
+            translator = load_translator(options.folders[0], memory=path, match=match)
+            found = [best for best, *_ in translator.translate(sources, beam_size=5)]
+            taken = sum(each.match > 0 for each in found)
+            subject = f"protected, test, memory, {100 * match:.0f} % alike: {taken} of {len(found)}"
+            claim = "memory" if match < 1 else None
+            record(results, subject, sources, references, list(map(str, found)), bleu_claim=claim)
     print_results(results.records)
     results.write()
 
@@ -89,10 +105,12 @@ def record(
     references: Sequence[str],
     outputs: Sequence[str],
     again: int = 0,
+    bleu_claim: str | None = None,
 ) -> None:
     """BLEU, chrF, the share of kept placeholders, and what PyTorch had to translate again."""
     for score in bleu_and_chrf(outputs, references):
-        results.add(score.name, "", [score.score], subject=subject)
+        claim = bleu_claim if score.name == "BLEU" else None
+        results.add(score.name, "", [score.score], subject=subject, claim=claim)
     exact = [
         ours == theirs
         for source, output in zip(sources, outputs, strict=True)

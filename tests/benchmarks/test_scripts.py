@@ -35,6 +35,7 @@ results = importlib.import_module("results")
 beside = importlib.import_module("beside")
 batch_invariance = importlib.import_module("batch_invariance")
 confidence = importlib.import_module("confidence")
+glossary = importlib.import_module("glossary")
 classification = importlib.import_module("classification")
 copying = importlib.import_module("copying")
 growth = importlib.import_module("growth")
@@ -441,6 +442,32 @@ def test_a_share_is_that_of_the_worst_search_with_clearheads_own_count(folder: P
     assert [r["median"] for r in failed] == [None, None]
     found.write()
     assert len(records(folder, "beside")) == len(found.records)
+
+
+# Terms
+
+
+def test_terms_are_those_that_references_have(
+    trained: RunConfig, folder: Path, tmp_path: Path
+) -> None:
+    files = [str(tmp_path / name) for name in ("source", "reference")]
+    for path, words in zip(files, (("printer", "papers"), ("Drucker", "Papiere")), strict=True):
+        lines = (" ".join(words[: 1 + n % 2]) for n in range(12))
+        Path(path).write_text("".join(f"{n} {line}\n" for n, line in enumerate(lines)))
+    options = ["--name", "letters", "--rounds", "1", "--train", *files, "--test", *files]
+    assert glossary.main([trained.folder, *options]) == 0
+    found = records(folder, "glossary")
+    assert {each["more"]["terms"] for each in found} == {18}
+    assert {each["more"]["entries"] for each in found} == {2}
+    assert {each["claim"] for each in found} == {None, "glossary-placed", "glossary-rest"}
+    assert len([each for each in found if each["measure"].startswith("speed")]) == 2
+
+
+def test_forms_begin_alike() -> None:
+    sources = ["the printer"] * 7 + ["a dog"] * 6
+    targets = ["der Drucker"] * 5 + ["des Druckers"] * 2 + ["ein Hund"] * 6
+    assert glossary.glossary_of(sources, targets) == {"printer": "Drucker"}
+    assert glossary.glossary_of(sources * 3, targets * 3) == {"printer": "Drucker|Druckers"}
 
 
 # Confidence
