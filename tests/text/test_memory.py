@@ -86,7 +86,9 @@ def test_the_nearest_text(pairs: list[tuple[str, str]], text: str, least: float)
     best = max(similarity(text, source) for source, _ in pairs)
     found = memory.find(text)
     assert (found is not None) == (best >= least)
-    assert (memory.nearest(text, least) is not None) == (best >= least)
+    nearest = memory.nearest(text)
+    assert nearest is not None
+    assert nearest.similarity == pytest.approx(best)
     if found is not None:
         assert found.similarity == pytest.approx(best)
         near = {target for source, target in pairs if similarity(text, source) > best - 1e-9}
@@ -99,10 +101,12 @@ def test_a_similar_text_gets_its_own_spans() -> None:
     assert found is not None
     assert found.text == "{name} jetzt löschen?"
     assert 0.8 < found.similarity < 1
-    # A span that the text lacks is left out.
+    # The translation must have all spans of the text, and no others.
+    for text in ("Delete the file now?", "Delete the files %s and %s now?"):
+        assert memory.find(text) is None
     found = memory.nearest("Delete the file now?")
     assert found is not None
-    assert "%s" not in found.text
+    assert found.text == " jetzt löschen?"
     # A pair whose spans differ is for the same text only.
     assert memory.find("a %d") is None
     assert Memory([("a %s", "b")]).nearest("a %d") is None

@@ -7,11 +7,13 @@ the number of characters to insert and to delete, and m and n are the lengths of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from clearhead.text.spans import SOFTWARE, Masked, Protection
+from clearhead.tokenizer import SYMBOLS
 from clearhead.tokenizer.normal_form import PLAIN, NormalForm, is_blank
 
 
@@ -64,8 +66,14 @@ class Memory:
         return len(self._same)
 
     def find(self, text: str) -> Match | None:
-        """The translation that is used for a text, if there is one."""
-        return self.exact(text) if self._least >= 1 else self.nearest(text, self._least)
+        """The translation that is used for a text, if there is one.
+
+        It has all spans of the text: a similar text counts only if it has as many.
+        """
+        if (found := self.exact(text)) or self._least >= 1:
+            return found
+        own = self._protection.mask(text)
+        return self._most_similar(own, self._by_symbols.get(_symbols(own.text), ()), self._least)
 
     def exact(self, text: str) -> Match | None:
         """The translation of the same text, spans aside."""
@@ -75,20 +83,20 @@ class Memory:
         found = self._masked.get(self._key(own.text))
         return Match(1.0, own.restored(found)) if found else None
 
-    def nearest(self, text: str, least: float = 0.0) -> Match | None:
-        """The translation of the most similar text, if that is at least so similar."""
+    def nearest(self, text: str) -> Match | None:
+        """The translation of the most similar text."""
+        own = self._protection.mask(text)
+        return self.exact(text) or self._most_similar(own, self._sources, 0.0)
+
+    def _most_similar(self, own: Masked, sources: Sequence[str], least: float) -> Match | None:
+        """The translation of the most similar of some texts, if that is at least so similar."""
         # Imported here because only this needs it.
         from rapidfuzz.distance import Indel
         from rapidfuzz.process import extractOne
 
-        if found := self.exact(text):
-            return found
-        own = self._protection.mask(text)
+        similarity_of = Indel.normalized_similarity
         best = extractOne(
-            self._key(own.text),
-            self._sources,
-            scorer=Indel.normalized_similarity,
-            score_cutoff=least or None,
+            self._key(own.text), sources, scorer=similarity_of, score_cutoff=least or None
         )
         if best is None:
             return None
@@ -99,6 +107,14 @@ class Memory:
     def _sources(self) -> list[str]:
         return list(self._masked)
 
+    @cached_property
+    def _by_symbols(self) -> Mapping[str, list[str]]:
+        """The masked texts, by their symbols."""
+        found = defaultdict[str, list[str]](list)
+        for source in self._masked:
+            found[_symbols(source)].append(source)
+        return found
+
     def _key(self, text: str) -> str:
         return " ".join(self._form(text).split())
 
@@ -106,6 +122,11 @@ class Memory:
         """Whether a masked translation has spans that its source lacks."""
         found = self._protection.ranges(translation)
         return len(found) > len(source.symbols)
+
+
+def _symbols(text: str) -> str:
+    """The symbols of a masked text, sorted."""
+    return "".join(sorted(filter(SYMBOLS.__contains__, text)))
 
 
 def _count(counts: dict[str, dict[str, int]], key: str, translation: str) -> None:
