@@ -593,3 +593,17 @@ def test_ctranslate2_alone_warns_of_terms_that_it_lacks(folder: Path) -> None:
     assert cast(AutoEngine, auto.engine).repeated
     with pytest.warns(TextWarning):
         assert lacking(alone)
+
+
+def test_a_translation_of_the_memory_without_a_term_is_warned_of(
+    folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "memory.tsv"
+    path.write_text("s1 s2 s4\tt1\n")
+    choices: dict[str, Any] = {"memory": path, "match": 0.5, "device": "cpu"}
+    for glossary, kinds in (({"s2": "t2"}, ["term"]), ({"s2": "t1"}, [])):
+        translator = api.load_translator(folder, glossary=glossary, **choices)
+        ((same,), (similar,)) = translator.translate(["s1 s2 s4", "s1 s2 s3"])
+        assert [each.kind for each in same.warnings] == kinds
+        # The translation of a similar text is only taken if it has the terms.
+        assert bool(similar.match) == (not kinds)

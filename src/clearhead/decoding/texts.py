@@ -95,7 +95,7 @@ def translate_texts(
     texts themselves. Spans that `protection` protects come back in the text of a hypothesis, and
     the terms of `terminology` are in it, or there is a remark. `confidence` gives the confidence of
     each hypothesis. `matches` are the translations of a memory, by the indices of their texts. That
-    of a similar text is only used where the model is unsure.
+    of a similar text is only used where the model is unsure, and if no term is lacking.
 
     Raises:
         SearchError: the batch size is not a positive number, or a prefix does not fit.
@@ -151,10 +151,11 @@ def translate_texts(
     for i, hypotheses, sentence in zip(filled, outputs, sentences, strict=True):
         results[i] = [complete(hypothesis, i, sentence) for hypothesis in hypotheses]
     for i, match in matches.items():
-        if i not in known and not _is_unsure(results[i][0]):
-            continue
-        masked_target = protection.mask_like(match.text, protection.mask(texts[i]))
-        results[i] = [_of_memory(match, target_tokenizer.encode(masked_target))]
+        source = protection.mask(texts[i])
+        lacking = missing(terminology.find(source.text), match.text) if terminology else []
+        if i in known or (_is_unsure(results[i][0]) and not lacking):
+            tokens = target_tokenizer.encode(protection.mask_like(match.text, source))
+            results[i] = [_of_memory(match, tokens, [term.remark for term in lacking])]
     return results
 
 
@@ -214,12 +215,12 @@ def _is_unsure(hypothesis: Hypothesis) -> bool:
     return not hypothesis.score >= UNSURE * length
 
 
-def _of_memory(match: Match, tokens: Sequence[int]) -> Hypothesis:
-    """The translation of a memory, which has these tokens."""
-    how, remarks = match.similarity, list[Remark]()
+def _of_memory(match: Match, tokens: Sequence[int], remarks: Sequence[Remark]) -> Hypothesis:
+    """The translation of a memory, which has these tokens, with remarks on it."""
+    how = match.similarity
     if how < 1:
-        share = math.floor(100 * how)
-        remarks.append(Remark("similar", f"has the translation of a text that is {share} % alike"))
+        what = f"has the translation of a text that is {math.floor(100 * how)} % alike"
+        remarks = [*remarks, Remark("similar", what)]
     nan = math.nan
     found = Hypothesis(tuple(tokens), nan, (), nan, finished=True, text=match.text, match=how)
     return _noted(found, remarks)
