@@ -32,7 +32,9 @@ from clearhead.tokenizer import read_tokenizers
 if TYPE_CHECKING:
     from torch import nn
 
+    from clearhead.decoding.engine import Engine
     from clearhead.decoding.torch_engine import TorchEngine
+    from clearhead.settings import RunConfig
     from clearhead.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound="nn.Module")
@@ -172,64 +174,86 @@ def _load(
     choices: Mapping[str, Any],
     task: str | None = None,
 ) -> Translator | Classifier:
-    """The model of a folder; loaded once more if a run has replaced it meanwhile."""
+    """The model of the folders; loaded once more if a run has replaced one meanwhile."""
     options = replace(options or LoadOptions(), **choices)
-    if not isinstance(folder, str | Path):
-        if len(folder) != 1:
-            return _ensemble(list(folder), options)
-        (folder,) = folder
-    found = open_folder(folder)
+    folders = [folder] if isinstance(folder, str | Path) else folder
+    if not folders:
+        raise ConfigError("there is no model folder", where="load")
+    found = list(map(open_folder, folders))
     try:
         return _loaded(found, options, task)
     except ModelFolderError:
-        if (now := open_folder(folder)) == found:
+        if (now := list(map(open_folder, folders))) == found:
             raise
         return _loaded(now, options, task)
 
 
-def _loaded(found: ModelFolder, options: LoadOptions, task: str | None) -> Translator | Classifier:
-    if task is not None:
-        _check_task(found, task)
-    is_translator = found.config.task == "translation"
-    return (_translator if is_translator else _classifier)(found, options)
+def _loaded(
+    found: Sequence[ModelFolder], options: LoadOptions, task: str | None
+) -> Translator | Classifier:
+    task = "translation" if len(found) > 1 else task or found[0].config.task
+    for each in found:
+        if each.config.task != task:
+            kinds = {"translation": "translator", "classification": "classifier"}
+            command = "classify" if task == "translation" else "translate"
+            raise ModelFolderError(
+                f"this model is a {kinds[each.config.task]}, not a {kinds[task]}",
+                where=each.path,
+                todo=f"use it with: clearhead {command}",
+            )
+    return _translator(found, options) if task == "translation" else _classifier(found[0], options)
 
 
-def _check_task(found: ModelFolder, task: str) -> None:
-    is_translator = found.config.task == "translation"
-    if task != found.config.task:
-        kind, other = ("translator", "classifier")[:: 1 if is_translator else -1]
-        raise ModelFolderError(
-            f"this model is a {kind}, not a {other}",
-            where=found.path,
-            todo=f"use it with: clearhead {'translate' if is_translator else 'classify'}",
-        )
+def _translator(found: Sequence[ModelFolder], options: LoadOptions) -> Translator:
+    """The translator of a folder, or an ensemble. All but the weights are the first one's."""
+    config, tokenizers = found[0].config, read_tokenizers(found[0])
+    if len(found) > 1:
+        _check_ensemble(found, options)
+    kept, engine = _engine(found, tokenizers, options)
+    glossary = read_glossary(options.glossary, config.data.languages)
+    memory = _memory(config, tokenizers[0], options)
+    return Translator(kept, tokenizers, engine, options.ablated, glossary, memory)
 
 
-def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
-    """The translator with its engine and memory. torch is imported when it is first needed.
+def _check_ensemble(found: Sequence[ModelFolder], options: LoadOptions) -> None:
+    """Raise a ConfigError unless translators can be used together."""
+    if options.engine == "ctranslate2":
+        what = "CTranslate2 does not run several models together"
+        raise ConfigError(what, todo="set the engine to torch or auto")
+    first, *others = (
+        ([tokenizer.files("") for tokenizer in read_tokenizers(each)], each.config.data.languages)
+        for each in found
+    )
+    for theirs, other in zip(others, found[1:], strict=True):
+        if theirs != first:
+            has = "another vocabulary" if theirs[0] != first[0] else "other languages"
+            raise ConfigError(
+                f"the models cannot be used together: one has {has}",
+                where=f"{found[0].path}, {other.path}",
+                todo="train them with the same data and the same settings of [data] and "
+                "[tokenizer]; their seeds and sizes may differ",
+            )
+
+
+def _engine(
+    found: Sequence[ModelFolder], tokenizers: tuple[Tokenizer, Tokenizer], options: LoadOptions
+) -> tuple[ModelFolder, Engine]:
+    """What runs a translator, and its folder. torch is imported when it is first needed.
 
     `auto` is CTranslate2 (see `AutoEngine`) if there is an export of exactly these weights,
     CTranslate2 is installed, and no GPU is used; otherwise PyTorch.
     """
-    tokenizers = read_tokenizers(found)
-    glossary = read_glossary(options.glossary, found.config.data.languages)
-    memory = _memory(found, tokenizers[0], options)
-
-    def with_torch() -> Translator:
-        engine = _torch_engine(found, tokenizers, options)
-        return Translator(found, tokenizers, engine, options.ablated, glossary, memory)
-
-    is_auto = options.engine == "auto"
+    first, is_auto = found[0], options.engine == "auto"
+    has_export = len(found) == 1 and not first.is_checkpoint and (first.path / NAME).is_dir()
     if options.engine == "torch" or options.ablate:
-        return with_torch()
-    has_export = not found.is_checkpoint and (found.path / NAME).is_dir()
+        return first, _torch_engine(found, tokenizers, options)
     if is_auto and (not has_export or _uses_gpu(options.device)):
-        return with_torch()
+        return first, _torch_engine(found, tokenizers, options)
     # PyTorch may be needed when a run has replaced the weights.
-    kept = found if found.is_checkpoint else found.kept_open()
-    if read_entries(found.path).get(WEIGHTS) != found.entries.get(WEIGHTS):
+    kept = first if first.is_checkpoint else first.kept_open()
+    if read_entries(first.path).get(WEIGHTS) != first.entries.get(WEIGHTS):
         what = "a run has replaced the weights meanwhile"
-        raise ModelFolderError(what, where=found.path, todo="load the model again")
+        raise ModelFolderError(what, where=first.path, todo="load the model again")
     try:
         exported = _ctranslate2_engine(kept, options)
     except ExportError as error:
@@ -238,12 +262,11 @@ def _translator(found: ModelFolder, options: LoadOptions) -> Translator:
         # On one line: while a run trains, every call meets its old export.
         parts = "; ".join(filter(None, (error.what, error.todo)))
         warn(f"PyTorch translates, because the export cannot be used: {parts}")
-        return with_torch()
+        return first, _torch_engine(found, tokenizers, options)
     exported.check_vocabularies(tokenizers)
     if not is_auto:
-        return Translator(kept, tokenizers, exported, glossary=glossary, memory=memory)
-    engine = AutoEngine(exported, lambda: _torch_engine(kept, tokenizers, options))
-    return Translator(kept, tokenizers, engine, glossary=glossary, memory=memory)
+        return kept, exported
+    return kept, AutoEngine(exported, lambda: _torch_engine([kept], tokenizers, options))
 
 
 def read_glossary(
@@ -264,49 +287,17 @@ def _pairs(path: str | Path, noun: str, languages: tuple[str, str]) -> Iterator[
         yield pair.source, pair.target
 
 
-def _memory(found: ModelFolder, tokenizer: Tokenizer, options: LoadOptions) -> Memory | None:
+def _memory(config: RunConfig, tokenizer: Tokenizer, options: LoadOptions) -> Memory | None:
     """The memory that the options name, for the sources that a tokenizer reads."""
     if not options.memory:
         return None
-    config = found.config
     pairs = _pairs(options.memory, "translations", config.data.languages)
     protected = protection_of(config.tokenizer) if config.tokenizer.has_symbols else SOFTWARE
     return Memory(pairs, protected, tokenizer.form, options.match)
 
 
-def _ensemble(folders: Sequence[str | Path], options: LoadOptions) -> Translator:
-    """Several translators whose log-probabilities are averaged; all else is the first one's."""
-    if not folders:
-        raise ConfigError("there is no model folder", where="load")
-    if options.engine == "ctranslate2":
-        what = "CTranslate2 does not run several models together"
-        raise ConfigError(what, todo="set the engine to torch or auto")
-    first, *others = map(open_folder, folders)
-    for each in (first, *others):
-        _check_task(each, "translation")
-    tokenizers = read_tokenizers(first)
-    own = [tokenizer.files("") for tokenizer in tokenizers], first.config.data.languages
-    for other in others:
-        theirs = [each.files("") for each in read_tokenizers(other)], other.config.data.languages
-        if theirs != own:
-            has = "another vocabulary" if theirs[0] != own[0] else "other languages"
-            raise ConfigError(
-                f"the models cannot be used together: one has {has}",
-                where=f"{first.path}, {other.path}",
-                todo="train them with the same data and the same settings of [data] and "
-                "[tokenizer]; their seeds and sizes may differ",
-            )
-    engine = _torch_engine(first, tokenizers, options, others)
-    glossary = read_glossary(options.glossary, first.config.data.languages)
-    memory = _memory(first, tokenizers[0], options)
-    return Translator(first, tokenizers, engine, options.ablated, glossary, memory)
-
-
 def _torch_engine(
-    found: ModelFolder,
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    options: LoadOptions,
-    others: Sequence[ModelFolder] = (),
+    found: Sequence[ModelFolder], tokenizers: tuple[Tokenizer, Tokenizer], options: LoadOptions
 ) -> TorchEngine:
     device = set_up_torch(options.device, options.threads)  # first, because it imports torch
 
@@ -314,11 +305,10 @@ def _torch_engine(
     from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 
     products = choose_product(options.compute_type or "float32", device)
-    first, *rest = (
-        _ablated(trained_translator(each, device, tokenizers), each, options)
-        for each in (found, *others)
+    first, *others = (
+        _ablated(trained_translator(each, device, tokenizers), each, options) for each in found
     )
-    return TorchEngine(first, products, scores=options.scores, others=rest)
+    return TorchEngine(first, products, scores=options.scores, others=others)
 
 
 def _ctranslate2_engine(found: ModelFolder, options: LoadOptions) -> CTranslate2Engine:
