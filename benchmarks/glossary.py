@@ -25,7 +25,7 @@ from clearhead.api.loading import LoadOptions, load_translator
 from clearhead.api.translator import Translator
 from clearhead.data.reading.lines import read_lines
 from clearhead.evaluation.scores import bleu_and_chrf
-from clearhead.text.glossary import Glossary, Term, missing
+from clearhead.text.glossary import Glossary, Term
 from clearhead.text.placing import word_ranges
 
 LETTERS = 4
@@ -62,7 +62,7 @@ def measure(options: argparse.Namespace, results: Results) -> None:
     for source, reference in zip(*test, strict=True):
         terms = glossary.find(source)
         enough = sum(len(found) for *_, found in sentences) >= options.terms
-        if terms and not enough and not missing(terms, reference):
+        if terms and not enough and not glossary.missing(terms, reference):
             sentences.append((source, reference, terms))
     total = sum(len(found) for *_, found in sentences)
     more = {"sentences": len(sentences), "terms": total, "entries": len(entries)}
@@ -78,7 +78,7 @@ def measure(options: argparse.Namespace, results: Results) -> None:
             outputs = [str(best) for best, *_ in translator.translate(sources, beam_size=5)]
             subject = f"{options.name}, {engine}, {name} glossary"
             claim = "glossary-placed" if name == "with" and engine == "auto" else None
-            rests[name] = record(results, subject, sentences, outputs, more, claim)
+            rests[name] = record(results, subject, glossary, sentences, outputs, more, claim)
         change = rests["with"] - rests["without"]
         claim = "glossary-rest" if engine == "auto" else None
         subject = f"{options.name}, {engine}"
@@ -99,6 +99,7 @@ def measure(options: argparse.Namespace, results: Results) -> None:
 def record(
     results: Results,
     subject: str,
+    glossary: Glossary,
     sentences: Sequence[tuple[str, str, list[Term]]],
     outputs: Sequence[str],
     more: dict[str, int],
@@ -107,7 +108,7 @@ def record(
     """The share of placed terms, and BLEU of all and of the rest, which is returned."""
     pairs = [(reference, terms) for _, reference, terms in sentences]
     total = sum(len(terms) for _, terms in pairs)
-    lacking = sum(len(missing(t, out)) for (_, t), out in zip(pairs, outputs, strict=True))
+    lacking = sum(len(glossary.missing(t, out)) for (_, t), out in zip(pairs, outputs, strict=True))
     share = 100 * (1 - lacking / total)
     results.add("terms placed", "%", [share], subject=subject, more=more, claim=claim)
     references = [reference for reference, _ in pairs]

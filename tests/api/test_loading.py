@@ -21,11 +21,19 @@ import clearhead
 from clearhead import api
 from clearhead.api.exporting import export_model
 from clearhead.api.loading import LoadOptions
+from clearhead.decoding.confidence import Confidence
 from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import MODEL, NAME
 from clearhead.decoding.engine import numbered
 from clearhead.decoding.torch_engine import TorchEngine
-from clearhead.errors import ConfigError, DataError, ExportError, ModelFolderError, TextWarning
+from clearhead.errors import (
+    ConfigError,
+    DataError,
+    ExportError,
+    ModelFolderError,
+    SearchError,
+    TextWarning,
+)
 from clearhead.folder.model_folder import WEIGHTS, open_folder
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import read_tokenizers
@@ -43,6 +51,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = random_folder(tmp_path_factory.mktemp("model"), shape, seed=4, scale=0.5, ends=1.5)
     export_model(path)
     return path
+
+
+UNSURE = Confidence(0.0, -3.0, (0.0, 0.0, 0.0))
+SURE = Confidence(0.0, 3.0, (0.0, 0.0, 0.0))
 
 
 # Which engine
@@ -266,17 +278,23 @@ def test_a_classifier_takes_no_option_for_translators(
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2", "auto"])
-def test_a_translator_takes_what_its_memory_has(folder: Path, tmp_path: Path, engine: str) -> None:
+def test_a_translator_takes_what_its_memory_has(
+    folder: Path, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "memory.tsv"
     path.write_text("s1 s2\tt1\ns1 %s\t%s t2\n")
     choices: dict[str, Any] = {"engine": engine, "device": "cpu", "memory": str(path)}
     found = api.load_translator(folder, **choices).translate(["s1 s2", "s1 %d", "s1 s2 s3"])
     assert [best.match for best, *_ in found] == [1.0, 1.0, 0.0]
     assert [best.text for best, *_ in found][:2] == ["t1", "%d t2"]
-    # A similar text needs the scores of the model.
-    similar = api.load_translator(folder, match=0.5, scores=False, **choices)
-    ((found,),) = similar.translate(["s1 s2 s3"], beam_size=1)
-    assert found.match == pytest.approx(10 / 13)
+    # A similar text is used where the model is unsure, which needs scores.
+    with pytest.raises(ConfigError):
+        api.load_translator(folder, match=0.5, **choices)
+    for estimate, is_used in ((UNSURE, True), (SURE, False)):
+        monkeypatch.setattr(Confidence, "of", lambda _, estimate=estimate: estimate)
+        similar = api.load_translator(folder, match=0.5, scores=False, **choices)
+        ((found,),) = similar.translate(["s1 s2 s3"], beam_size=1)
+        assert found.match == (pytest.approx(10 / 13) if is_used else 0)
 
 
 def test_a_memory_must_have_pairs(folder: Path, tmp_path: Path) -> None:
@@ -573,8 +591,16 @@ def test_a_glossary_is_a_file_or_a_mapping(folder: Path, tmp_path: Path) -> None
         with pytest.warns(TextWarning):
             ((best, *_),) = translator.translate(["s2"])
         assert [each.kind for each in best.warnings] == ["term"]
+    with pytest.raises(SearchError):
+        translator.translate(["s1"], method="sampling")
     with pytest.raises(DataError):
         api.load_translator(folder, glossary=tmp_path / "none.tsv")
+    path.write_text("s1\t\n")
+    for glossary in (path, {"s1": " | "}):
+        with pytest.raises(DataError):
+            api.load_translator(folder, glossary=glossary)
+    with pytest.raises(ConfigError):
+        api.load_translator(folder, glossary=cast(Any, {"s1": 2}))
 
 
 def test_ctranslate2_alone_warns_of_terms_that_it_lacks(folder: Path) -> None:
@@ -596,8 +622,9 @@ def test_ctranslate2_alone_warns_of_terms_that_it_lacks(folder: Path) -> None:
 
 
 def test_a_translation_of_the_memory_without_a_term_is_warned_of(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Confidence, "of", lambda _: UNSURE)
     path = tmp_path / "memory.tsv"
     path.write_text("s1 s2 s4\tt1\n")
     choices: dict[str, Any] = {"memory": path, "match": 0.5, "device": "cpu"}

@@ -511,7 +511,7 @@ def test_a_wide_model_in_a_library_that_waits_long_is_warned_of(
 ) -> None:
     """Several workers of one thread each do not wait for each other."""
     library.installed()
-    monkeypatch.delitem(device._imported, "ctranslate2")
+    monkeypatch.delitem(device._imported, "ctranslate2", raising=False)
     for name in device.WAITING:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(library, "NARROW", narrow)

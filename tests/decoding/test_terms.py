@@ -15,7 +15,7 @@ from clearhead.decoding.search import search
 from clearhead.decoding.terms import Form, Terminology, Terms, Vocabulary
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig, TokenizerConfig
-from clearhead.text.glossary import Glossary, missing
+from clearhead.text.glossary import Glossary
 from clearhead.tokenizer import EOS, SentencePieceTokenizer, WordTokenizer
 from fake_steppers import SOURCES, TableStepper, Tokens, exactly, symbols_of, total_score
 
@@ -32,16 +32,16 @@ PARTS = Vocabulary(np.arange(9) == 6, np.ones(9, dtype=bool))
 
 
 def terms(*forms: Sequence[Tokens], vocabulary: Vocabulary = WORDS) -> Terms:
-    return Terms(tuple(tuple(Form(ids, False) for ids in each) for each in forms), vocabulary)
+    return Terms(tuple(tuple(map(Form, each)) for each in forms), vocabulary)
 
 
 def test_an_output_has_each_term_as_often_as_it_is_wanted() -> None:
     both = terms([(3, 4), (5,)], [(3, 4)])
     assert both.lengths == (1, 2)
-    assert both.progress([]) == (0, 0, (0, 1), (3, 5), False, ())
+    assert both.progress([]) == (0, 0, (3, 5), None)
     assert both.progress([3]).placed == 1
     assert both.progress([3]).wanted == (4,)
-    assert both.progress([7, 3, 4, 7]).left == (1,)
+    assert both.progress([7, 3, 4, 7]).wanted == (3, 5)
     assert both.are_in([3, 4, 3, 4])
     assert both.are_in([5, 8, 3, 4])
     assert not both.are_in([3, 4, 8, 4])
@@ -49,8 +49,8 @@ def test_an_output_has_each_term_as_often_as_it_is_wanted() -> None:
 
 def test_a_term_is_no_part_of_a_longer_word() -> None:
     one = terms([(3,), (3, 6, 6)], vocabulary=PARTS)
-    assert one.progress([3]).closes
     assert one.progress([3]).longer == (6,)
+    assert one.progress([7]).longer is None
     assert not one.are_in([3, 6])
     assert one.are_in([3, 6, 6])
     assert not one.are_in([3, 6, 6, 6])
@@ -59,7 +59,8 @@ def test_a_term_is_no_part_of_a_longer_word() -> None:
 
 def test_a_form_after_a_mark_is_no_end_of_a_word() -> None:
     ends = np.arange(9) != 8
-    glued = Terms(((Form((3,), True), Form((4,), False)),), Vocabulary(WORDS.begins, ends))
+    after_mark = Form((3,), wanted=False, apart=True)
+    glued = Terms(((after_mark, Form((4,))),), Vocabulary(WORDS.begins, ends))
     assert glued.progress([]).wanted == (4,)
     assert glued.are_in([8, 3])
     assert not glued.are_in([7, 3])
@@ -73,9 +74,8 @@ def test_progress_never_counts_more_than_there_is(forms: list, tokens: list[int]
     wanted = terms(*forms)
     found = wanted.progress(tokens)
     assert found.complete <= found.placed <= wanted.least
-    assert found.complete == sum(wanted.lengths) - sum(wanted.lengths[n] for n in found.left)
-    assert (not found.left) == wanted.are_in(tokens)
-    assert bool(found.wanted) == bool(found.left)
+    assert (found.complete == wanted.least) == wanted.are_in(tokens)
+    assert bool(found.wanted) != wanted.are_in(tokens)
 
 
 def placed(config: SearchConfig, wanted: list[Terms | None], **choices) -> list[list[Hypothesis]]:
@@ -166,7 +166,24 @@ def test_the_ids_and_the_text_agree_on_what_is_a_word(
         *("der Drucker", "des Druckers", "(Drucker) ist neu", "Drucker.", "Drucker-Name"),
         *("Netzdrucker", "Druckerei", "der NetzDrucker", "der Drucken", ""),
     ):
-        assert ids.are_in(pieces.encode(text)) == (not missing(found, text)), text
+        assert ids.are_in(pieces.encode(text)) == (not terminology.missing(found, text)), text
+
+
+def test_a_script_without_spaces_has_terms_within_its_text() -> None:
+    texts = ["打印机没有纸", "请打开打印机", "打印机很新(打印机)", "纸没有了"] * 20
+    tokenizer = SentencePieceTokenizer.learn(texts, TokenizerConfig(max_vocabulary=300))
+    terminology = Terminology(Glossary([("printer", "打印机")]), tokenizer)
+    found = terminology.find("printer")
+    ids = terminology.ids(found)
+    assert ids is not None
+    for text in ("打印机没有纸", "请打开打印机", "打开(打印机)", "打开打印机A", "打印很新", ""):
+        # A piece may reach from a term into the next word.
+        assert not (ids.are_in(tokenizer.encode(text)) and terminology.missing(found, text)), text
+    assert ids.are_in(tokenizer.encode("打开(打印机)"))
+    # A form follows a word without a space.
+    before = tokenizer.encode("请打开")
+    for token in ids.progress(before).wanted:
+        assert " " not in tokenizer.decode([*before, token])
 
 
 @pytest.fixture(scope="module")

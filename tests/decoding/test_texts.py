@@ -14,6 +14,7 @@ from clearhead.api import Translator
 from clearhead.data.judging.text_style import longest_text
 from clearhead.decoding import engine as engine_module
 from clearhead.decoding import texts as texts_module
+from clearhead.decoding.confidence import Confidence
 from clearhead.decoding.engine import Engine, Hypothesis, Sentence
 from clearhead.decoding.texts import repetition, with_errors
 from clearhead.errors import ClearheadError, ModelFolderError, SearchError, TextWarning
@@ -84,25 +85,26 @@ def test_a_translation_of_the_memory_never_reaches_the_engine(translator: Transl
     assert [each.match for each in (empty, model, begun)] == [0.0] * 3
 
 
-@pytest.mark.parametrize("finished", [True, False])
-@pytest.mark.parametrize("mean", [-0.29, -0.31, math.nan])
-def test_that_of_a_similar_text_is_taken_where_the_model_is_unsure(
-    translator: Translator, finished: bool, mean: float
+@pytest.mark.parametrize(
+    ("confidence", "is_used"), [(0.72, True), (0.75, False), (0.9, False), (None, False)]
+)
+def test_that_of_a_similar_text_is_taken_where_the_model_is_less_sure(
+    translator: Translator, confidence: float | None, is_used: bool
 ) -> None:
-    def change(found: Hypothesis) -> Hypothesis:
-        length = len(found.tokens) + finished
-        return replace(found, score=mean * length, finished=finished)
-
-    engine = cast(Engine, Fake(change=change))
+    remembers = remembering(translator, cast(Engine, Fake()))
+    bias = math.log(confidence / (1 - confidence)) if confidence else 0.0
+    remembers.confidence = Confidence(0.0, bias, (0.0, 0.0, 0.0)) if confidence else None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         text = "2 a b c d e f g"
-        ((found,),) = remembering(translator, engine).translate([text], offset=4)
-    if mean == -0.29:
+        ((found,),) = remembers.translate([text], offset=4)
+    if not is_used:
         assert (found.text, found.match) == (text, 0.0)
+        assert found.confidence == (confidence and pytest.approx(confidence))
         assert "similar" not in kinds(found)
         return
     assert (found.text, found.match) == ("g h", pytest.approx(30 / 32))
+    assert found.confidence is None
     assert kinds(found) == ["similar"]
     assert "93 %" in found.warnings[0].text
     assert [str(each.message)[:6] for each in caught] == ["line 5"]

@@ -52,6 +52,7 @@ class Backwards:
     path: Path = Path("nowhere")
     content: Mapping[str, bytes] = field(default_factory=dict)
     engine: None = None
+    glossary: None = None
 
     @property
     def search(self) -> SearchConfig:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
-from clearhead.data.reading.pairs import PAIR_FORMATS
+from clearhead.data.reading.lines import Formats
+from clearhead.data.reading.pairs import PAIR_FORMATS, TERM_FORMATS, ReadPairs
 from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import NAME, installed, read_ctranslate2
 from clearhead.device import check_device, imported, set_up_torch, threads_of_process
-from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
+from clearhead.errors import ConfigError, DataError, ExportError, ModelFolderError, meant, warn
 from clearhead.folder.manifest import read_entries
 from clearhead.folder.model_folder import (
     WEIGHTS,
@@ -26,7 +27,7 @@ from clearhead.inspect.heads import listed
 from clearhead.settings.training import MOST_THREADS
 from clearhead.text.glossary import Glossary
 from clearhead.text.memory import Memory
-from clearhead.text.spans import SOFTWARE, protection_of
+from clearhead.text.spans import SOFTWARE, Protection, protection_of
 from clearhead.tokenizer import read_tokenizers
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ class LoadOptions:
         memory: a file of earlier translations, such as .tmx, .po or .tsv, in the languages of the
             translator. It takes the translation of a text that is in the file from there.
         match: the least similarity, above 0, of a text in `memory` whose translation is taken; 1:
-            that of the same text, except for protected spans. That of a similar text is only taken
-            where the model is unsure, which needs scores.
+            only the same text, but protected spans may differ. A similar text is only used where
+            the confidence in the model's own translation is lower.
         ablate: names of heads to switch off, as a list or separated by commas:
             `decoder.3.cross.5`, or the beginning of such names, `decoder.3`, for all heads below.
             Layers and heads count from 1. PyTorch then runs a translator.
@@ -176,7 +177,7 @@ def _load(
 ) -> Translator | Classifier:
     """The model of the folders; loaded once more if a run has replaced one meanwhile."""
     options = replace(options or LoadOptions(), **choices)
-    folders = [folder] if isinstance(folder, str | Path) else folder
+    folders = [folder] if isinstance(folder, str | Path) else list(folder)
     if not folders:
         raise ConfigError("there is no model folder", where="load")
     found = list(map(open_folder, folders))
@@ -210,9 +211,17 @@ def _translator(found: Sequence[ModelFolder], options: LoadOptions) -> Translato
     if len(found) > 1:
         _check_ensemble(found, options)
     kept, engine = _engine(found, tokenizers, options)
-    glossary = read_glossary(options.glossary, config.data.languages)
+    glossary = _glossary(config, tokenizers, options)
     memory = _memory(config, tokenizers[0], options)
-    return Translator(kept, tokenizers, engine, options.ablated, glossary, memory)
+    translator = Translator(kept, tokenizers, engine, options.ablated, glossary, memory)
+    if options.match < 1 and translator.confidence is None:
+        raise ConfigError(
+            f"match = {options.match} has no effect on a model without a confidence",
+            where=kept.path,
+            why="a similar text is only used where the model is unsure",
+            todo="leave match out, or use the final weights of a run with 50 validation sentences",
+        )
+    return translator
 
 
 def _check_ensemble(found: Sequence[ModelFolder], options: LoadOptions) -> None:
@@ -269,31 +278,46 @@ def _engine(
     return kept, AutoEngine(exported, lambda: _torch_engine([kept], tokenizers, options))
 
 
-def read_glossary(
-    given: str | Path | Mapping[str, str], languages: tuple[str, str]
+def _glossary(
+    config: RunConfig, tokenizers: tuple[Tokenizer, Tokenizer], options: LoadOptions
 ) -> Glossary | None:
-    """The glossary of an option, in the languages of a model; None if none is given."""
+    """The glossary of the options, in the languages and normal forms of a model."""
+    given = options.glossary
     if not given:
         return None
-    if isinstance(given, Mapping):
-        return Glossary(given.items())
-    return Glossary(_pairs(given, "terms", languages))
-
-
-def _pairs(path: str | Path, noun: str, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """The sides of each pair of a file."""
-    name = os.path.expanduser(path)
-    for pair in PAIR_FORMATS.reader(name, noun)(name, languages):
-        yield pair.source, pair.target
+    is_mapping = isinstance(given, Mapping)
+    entries = given.items() if is_mapping else _pairs(given, TERM_FORMATS, "terms", config)
+    if is_mapping and not all(isinstance(text, str) for entry in entries for text in entry):
+        raise ConfigError("the glossary is no mapping from texts to texts", where="load")
+    forms = tokenizers[0].form, tokenizers[1].form
+    glossary = Glossary(entries, forms, _protected(config))
+    if not len(glossary):
+        todo = "write a term, a tab and its translation on each line"
+        where = "load" if is_mapping else given
+        raise DataError("the glossary has no term with a translation", where=where, todo=todo)
+    return glossary
 
 
 def _memory(config: RunConfig, tokenizer: Tokenizer, options: LoadOptions) -> Memory | None:
     """The memory that the options name, for the sources that a tokenizer reads."""
     if not options.memory:
         return None
-    pairs = _pairs(options.memory, "translations", config.data.languages)
-    protected = protection_of(config.tokenizer) if config.tokenizer.has_symbols else SOFTWARE
-    return Memory(pairs, protected, tokenizer.form, options.match)
+    pairs = _pairs(options.memory, PAIR_FORMATS, "translations", config)
+    return Memory(pairs, _protected(config), tokenizer.form, options.match)
+
+
+def _protected(config: RunConfig) -> Protection:
+    """The spans that count for a model."""
+    return protection_of(config.tokenizer) if config.tokenizer.has_symbols else SOFTWARE
+
+
+def _pairs(
+    path: str | Path, formats: Formats[ReadPairs], noun: str, config: RunConfig
+) -> Iterator[tuple[str, str]]:
+    """The sides of each pair of a file."""
+    name = os.path.expanduser(path)
+    for pair in formats.reader(name, noun)(name, config.data.languages):
+        yield pair.source, pair.target
 
 
 def _torch_engine(

@@ -59,7 +59,7 @@ class Translator:
         self.memory = memory
         self._tokenizers = tokenizers
         # It was fitted to the scores of one model.
-        self._confidence = None if self.is_ensemble else Confidence.of(folder)
+        self.confidence = None if self.is_ensemble else Confidence.of(folder)
         self._source_style, self._target_style = (
             InputStyle.load(folder, side, tokenizer)
             for side, tokenizer in zip(("source", "target"), self._tokenizers, strict=True)
@@ -173,6 +173,9 @@ class Translator:
         )
 
         settings = chosen_search(self.search if search is None else search, choices)
+        if settings.method == "sampling" and self.glossary:
+            what, todo = "sampling does not place the terms of a glossary", "use a beam search"
+            raise SearchError(what, where="translate", todo=todo)
         longest = self.engine.longest_source
         texts = texts_of(texts)
         sources, remarks = self._source_style.read(texts, normalise, longest)
@@ -181,11 +184,6 @@ class Translator:
             check_prefixes(prefixes, len(sources))
             if normalise:
                 prefixes, _ = self._target_style.read(prefixes, normalise, longest)
-        matches = {
-            i: match
-            for i, match in enumerate(map(self.memory.find, texts) if self.memory else ())
-            if match and not (prefixes and prefixes[i].strip())
-        }
 
         def translate(first: int, last: int) -> list[list[Hypothesis]]:
             def count(done: int) -> None:
@@ -204,8 +202,9 @@ class Translator:
                 offset=offset + first,
                 remarks=remarks[first:last],
                 terminology=self._terminology,
-                confidence=self._confidence,
-                matches={i - first: found for i, found in matches.items() if first <= i < last},
+                confidence=self.confidence,
+                memory=self.memory,
+                originals=texts[first:last],
             )
 
         def probe() -> None:
@@ -389,11 +388,14 @@ class Translator:
 
         path = self.folder.path
         return evaluate_translators(
-            {str(path): TranslatorSystem(self.config, translate, target_style(self.folder))},
+            {
+                str(path): TranslatorSystem(
+                    self.config, translate, target_style(self.folder), lambda: self.glossary
+                )
+            },
             ("the given sources", "the given references"),
             sources,
             references,
             tokenize,
             lowercase,
-            self.glossary,
         )

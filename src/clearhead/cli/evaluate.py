@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from clearhead.evaluation.evaluate import Report
     from clearhead.evaluation.scores import TranslatorScores
     from clearhead.folder.model_folder import ModelFolder
+    from clearhead.text.glossary import Glossary
     from clearhead.text.memory import Memory
 
 
@@ -180,7 +181,7 @@ def _check_output(args: Namespace) -> None:
 
 
 def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Report[TranslatorScores]:
-    from clearhead.api.loading import load_translator, read_glossary
+    from clearhead.api.loading import load_translator
     from clearhead.data.judging.text_style import target_style
     from clearhead.data.reading.pairs import read_pairs
     from clearhead.evaluation.evaluate import TranslatorSystem, evaluate_translators
@@ -199,8 +200,11 @@ def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
         sources = list(sentence_lines(files[0], "sources"))
         references = list(sentence_lines(files[1], "references"))
 
+    glossaries: dict[str, Glossary | None] = {}
+
     def translate(name: str) -> list[str]:
         translator = load_translator(folders_of(name), load_options(args, scores=False))
+        glossaries[name] = translator.glossary
         search = search_options(args, translator.search, n_best=1)
         compute = translating(translator, search, args)
         lines = blocks((Line(text, "") for text in sources), BLOCK_LINES)
@@ -209,14 +213,18 @@ def _of_translators(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
             return [text_in_line(best) for _, (best, *_) in in_blocks(lines, compute, counter)]
 
     systems = {
-        name: TranslatorSystem(model.config, partial(translate, name), target_style(model))
+        name: TranslatorSystem(
+            model.config,
+            partial(translate, name),
+            target_style(model),
+            partial(glossaries.get, name),
+        )
         for name, model in models.items()
     }
-    glossary = read_glossary(args.glossary, next(iter(models.values())).config.data.languages)
     counter = Counter(sys.stderr, len(sources), "neighbours")
     with counter, warnings_printed(counter.clear):
         return evaluate_translators(
-            *(systems, files, sources, references, args.tokenize, args.lowercase, glossary),
+            *(systems, files, sources, references, args.tokenize, args.lowercase),
             memory=partial(_memory, next(iter(models.values()))),
             progress=counter.show,
         )

@@ -40,9 +40,7 @@ def column(text: str) -> str | int:
 
 SHARED: dict[str, dict[str, Any]] = {
     "folder": dict(
-        metavar="FOLDER",
-        type=Path,
-        help="model folder or checkpoint, e.g. runs/my-model",
+        metavar="FOLDER", type=Path, help="model folder or checkpoint, e.g. runs/my-model"
     ),
     "--text-column": dict(
         fits="classifiers of texts",
@@ -105,15 +103,16 @@ SHARED: dict[str, dict[str, Any]] = {
         fits="translators",
         metavar="FILE",
         default="",
-        help="translations from which a text that is in them is taken, such as .tmx, .po or .tsv",
+        help="earlier translations, a .tmx, .po or .tsv file; a text that is in it is not "
+        "translated again",
     ),
     "--match": dict(
         fits="translators",
         type=float,
         metavar="X",
         default=1.0,
-        help="with --memory: least similarity, above 0, of a text whose translation is taken where "
-        "the model is unsure (default: 1, the same text)",
+        help="with --memory: also use similar texts where the model is unsure; their least "
+        "similarity, above 0 (default: 1, the same text only)",
     ),
     "--ablate": dict(
         metavar="HEADS",
@@ -247,7 +246,7 @@ def search_options(args: Namespace, default: SearchConfig, **others: Any) -> Sea
 def folders_of(name: str | Path) -> list[Path]:
     """The model folders of a name: of an ensemble, `runs/a+runs/b`, there are several."""
     parts = str(name).split("+")
-    is_one = len(parts) == 1 or os.path.exists(os.path.expanduser(name))
+    is_one = len(parts) == 1 or "" in parts or os.path.exists(os.path.expanduser(name))
     return [Path(name)] if is_one else list(map(Path, parts))
 
 

@@ -76,11 +76,12 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each sentence of a started stepper, best first.
 
-    A beam has `beam_size` hypotheses. At every step each sentence takes the best extensions of its
-    live hypotheses by summed log-probability. A hypothesis that takes the end symbol is finished
-    and leaves one less for live ones. The sentence ends when none is left, or at its length limit.
-    Hypotheses that are then live are unfinished and rank after all finished ones. The rank is the
-    score divided by the length penalty; among equals, the one found first is better. A beam of 1
+    A beam has `beam_size` hypotheses, and more if terms are to be placed. At every step each
+    sentence takes the best extensions of its live hypotheses by summed log-probability. A
+    hypothesis that takes the end symbol is finished and leaves one less for live ones. The sentence
+    ends when none is left, or at its length limit. Hypotheses that are then live are unfinished and
+    rank after all finished ones. The rank is the score divided by the length penalty; among equals,
+    the one found first is better. A beam of 1
     is greedy search. `longest` has the maximum number of steps of each sentence.
     """
     limit = np.asarray(longest, dtype=np.int64)
@@ -120,7 +121,8 @@ def _extensions(rows: Rows, constraints: Constraints, beam_size: int) -> tuple[I
     """(rows, k) the best next tokens of each row, best first, and their log-probabilities.
 
     Tokens that may not follow have minus infinity. k is always the whole beam, so the order among
-    equals does not depend on how many hypotheses are live.
+    equals does not depend on how many hypotheses are live. Further columns have the tokens that
+    begin or continue a term.
     """
     logits = rows.logits()
     # Over all tokens, forbidden ones included: scores are the model's own.

@@ -102,7 +102,8 @@ class Placing:
     def __init__(self, terms: Sequence[Terms | None], longest: Sequence[int]) -> None:
         self._terms = terms
         self._longest = longest
-        self._progress: dict[int, Progress] = {}
+        self._progress: dict[int, Progress] = {}  # of the rows of this step that have terms
+        self._begins: Tensor | None = None
 
     def apply(self, logits: Tensor, rows: Rows) -> None:
         """See `Constraint`."""
@@ -112,21 +113,19 @@ class Placing:
             if (terms := self._terms[sentence]) is not None
         }
         for row, found in self._progress.items():
-            sentence = rows.sentence[row]
+            sentence, free = rows.sentence[row], logits[row].clone()
             terms = cast(Terms, self._terms[sentence])
-            if found.closes:
-                self._keep(logits[row], terms.vocabulary.begins, found.longer)
-            if found.left:
+            if found.longer is not None:
+                if self._begins is None:
+                    self._begins = torch.from_numpy(terms.vocabulary.begins).to(logits.device)
+                logits[row].masked_fill_(self._begins, -torch.inf)
+                logits[row, found.longer] = free[list(found.longer)]
+            if found.wanted:
                 logits[row, EOS] = -torch.inf
                 # One position is for the end symbol.
                 if self._longest[sentence] - rows.steps - 1 <= terms.least - found.placed:
-                    self._keep(logits[row], np.ones_like(terms.vocabulary.begins), found.wanted)
-
-    def _keep(self, logits: Tensor, forbidden: np.ndarray, allowed: Sequence[int]) -> None:
-        """Forbid tokens (vocabulary,) but those that are allowed; logits (vocabulary,)."""
-        kept = logits[list(allowed)]
-        logits.masked_fill_(torch.from_numpy(forbidden).to(logits.device), -torch.inf)
-        logits[list(allowed)] = kept
+                    logits[row] = -torch.inf
+                    logits[row, found.wanted] = free[list(found.wanted)]
 
     def width(self, sentence: int) -> int:
         """How many hypotheses more than others the beam of a sentence has."""

@@ -22,6 +22,7 @@ from clearhead.decoding.engine import (
     check_prefixes,
     hypothesis_of,
     in_batches,
+    lacking,
     length_penalty,
     longest_output,
     longest_source,
@@ -351,16 +352,9 @@ class AutoEngine:
         if self.exported.unsupported(sentences, search):
             return self.torch.translate(sentences, search, batch_size=batch_size, progress=progress)
         found = self.exported.translate(sentences, search, batch_size=batch_size, progress=progress)
-        wrong = [
-            i
-            for i, hypotheses in enumerate(found)
-            if not all(sentences[i].is_kept(each.tokens) for each in hypotheses)
-        ]
-        if wrong:
+        if wrong := lacking(sentences, found):
             self.repeated += len(wrong)
-            again = self.torch.translate(
-                [sentences[i] for i in wrong], search, batch_size=batch_size
-            )
+            again = self.torch.search([sentences[i] for i in wrong], search, batch_size=batch_size)
             for i, hypotheses in zip(wrong, again, strict=True):
                 found[i] = hypotheses
         return found

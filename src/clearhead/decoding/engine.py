@@ -54,10 +54,11 @@ class Hypothesis:
         warnings: about the source or this output.
         error: why there is no output. The text is then empty, and the scores are NaN.
         confidence: the chrF that the translation is expected to have, from 0 to 1. None without
-            scores, for an empty text, and if the model folder has no fitted estimate: with less
-            than 50 validation sentences, for checkpoints, and for imported models.
+            scores, for an empty text, for a translation from a memory, and if the model folder has
+            no fitted estimate: with less than 50 validation sentences, for checkpoints, ensembles
+            and imported models.
         match: how similar the source is to the text in the memory whose translation this is, from
-            0 to 1. It is 0 for translations of the model. Others have scores of NaN.
+            0 to 1. It is 0 for translations of the model. Those of the memory have scores of NaN.
     """
 
     tokens: tuple[int, ...]
@@ -285,6 +286,15 @@ def scored_in_batches(
     ]
     padded_tokens = max(1, SCORED_LOGITS // vocabulary)
     return in_batches(lengths, batch_size, padded_tokens, compute, progress)
+
+
+def lacking(sentences: Sequence[Sentence], found: Sequence[Sequence[Hypothesis]]) -> list[int]:
+    """The indices of the sentences that have a hypothesis without their symbols or terms."""
+    return [
+        i
+        for i, (sentence, hypotheses) in enumerate(zip(sentences, found, strict=True))
+        if not all(sentence.is_kept(each.tokens) for each in hypotheses)
+    ]
 
 
 def longest_source(positions: int | None) -> int:

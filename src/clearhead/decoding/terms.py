@@ -17,10 +17,14 @@ Ids = tuple[int, ...]
 
 
 class Form(NamedTuple):
-    """A form of a term. `is_glued`: without a space before it, after a mark such as `(`."""
+    """A form of a term: its ids, and where they may be.
+
+    A search tries forms that are `wanted`. One that is `apart` does not follow a letter.
+    """
 
     ids: Ids
-    is_glued: bool
+    wanted: bool = True
+    apart: bool = False
 
 
 class Progress(NamedTuple):
@@ -29,18 +33,15 @@ class Progress(NamedTuple):
     Attributes:
         placed: the tokens of all terms that it has, and of the one that it ends with.
         complete: the same without one that is not complete.
-        left: the numbers of the terms that it lacks.
-        wanted: the ids that continue or begin a term that it lacks.
-        closes: whether it ends with a term, so that the word must end. Only the ids `longer` may
+        wanted: the ids that continue or begin a term that it lacks; empty if it has all.
+        longer: None unless it ends with a term, so that the word must end. Only these ids may
             continue it, as those of a longer form.
     """
 
     placed: int
     complete: int
-    left: tuple[int, ...]
     wanted: tuple[int, ...]
-    closes: bool
-    longer: tuple[int, ...]
+    longer: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -91,22 +92,23 @@ class Terms:
 
     @cached_property
     def _beginning(self) -> dict[int, list[tuple[int, Form]]]:
-        """The forms that begin with an id, with the numbers of their terms; the longest first."""
+        """The forms that begin with an id, with the numbers of their terms.
+
+        The longest are first, and of those of a length the ones of terms with few forms.
+        """
         found: dict[int, list[tuple[int, Form]]] = {}
         for number, forms in enumerate(self.forms):
             for form in forms:
                 found.setdefault(form.ids[0], []).append((number, form))
         for forms in found.values():
-            forms.sort(key=lambda each: -len(each[1].ids))
+            forms.sort(key=lambda each: (-len(each[1].ids), len(self.forms[each[0]])))
         return found
 
     def progress(self, tokens: Sequence[int]) -> Progress:
-        """How far an output so far has the terms; where several match, the longest one counts."""
+        """How far an output so far has the terms."""
         tokens = tuple(tokens)
-        left = set(range(len(self.forms)))
-        complete, at, closes = 0, 0, False
-        longer: set[int] = set()
-        partial: dict[int, set[int]] = {}  # the tokens so far, and what continues them
+        left, complete, at, closes = set(range(len(self.forms))), 0, 0, False
+        partial: dict[int, set[int]] = {}  # by the number of tokens so far, what continues them
         while at < len(tokens) and left:
             closes, step = False, 1
             for number, form in self._beginning.get(tokens[at], ()):
@@ -118,7 +120,6 @@ class Terms:
                     if form.ids[:so_far] == tokens[at:]:
                         counted = min(so_far, self.lengths[number])
                         partial.setdefault(counted, set()).add(form.ids[so_far])
-                        longer.add(form.ids[so_far])
                 elif form.ids == tokens[at:end] and not (
                     end < len(tokens) and self.vocabulary.begins[tokens[end]]
                 ):
@@ -127,36 +128,26 @@ class Terms:
                     closes, step = end == len(tokens), len(form.ids)
                     break
             at += step
-        if closes:
-            partial = {}
-        best = max(partial, default=0)
-        wanted = partial.get(best) or {
-            form.ids[0] for number in left for form in self.forms[number] if not form.is_glued
-        }
-        return Progress(
-            complete + best,
-            complete,
-            tuple(sorted(left)),
-            tuple(sorted(wanted)),
-            closes,
-            tuple(sorted(longer)) if closes else (),
-        )
+        longer = tuple(sorted(set().union(*partial.values()))) if closes else None
+        best = 0 if closes else max(partial, default=0)
+        starts = (form.ids[0] for number in left for form in self.forms[number] if form.wanted)
+        wanted = partial[best] if best else set(starts)
+        return Progress(complete + best, complete, tuple(sorted(wanted)), longer)
 
     def _can_begin(self, form: Form, tokens: Ids, at: int) -> bool:
         """Whether a form at this position is no part of a longer word."""
-        return not (form.is_glued and at and self.vocabulary.ends[tokens[at - 1]])
+        return not (form.apart and at and self.vocabulary.ends[tokens[at - 1]])
 
     def are_in(self, tokens: Sequence[int]) -> bool:
         """Whether an output has all terms."""
-        return not self.progress(tokens).left
+        return not self.progress(tokens).wanted
 
 
 class Terminology:
     """A glossary, and its terms as ids of a target vocabulary."""
 
     def __init__(self, glossary: Glossary, tokenizer: Tokenizer) -> None:
-        self.glossary = glossary
-        self.find = glossary.find
+        self.find, self.missing = glossary.find, glossary.missing
         self._tokenizer = tokenizer
 
     @cached_property
@@ -171,19 +162,19 @@ class Terminology:
         return Terms(kept, self.vocabulary) if kept else None
 
     def _forms(self, forms: Sequence[str]) -> tuple[Form, ...]:
-        # As a word of its own, and after a bracket.
+        """The ids of each form as a word of its own, and right after a mark or a word."""
         before = tuple(self._tokenizer.encode("("))
         texts = [*forms, *(f"({form}" for form in forms)]
+        encoded = list(map(tuple, self._tokenizer.encode_batch(texts)))
         found = list[Form]()
-        for text, ids in zip(texts, map(tuple, self._tokenizer.encode_batch(texts)), strict=True):
-            is_glued = text not in forms
-            if is_glued:
-                if ids[: len(before)] != before:
-                    continue
-                ids = ids[len(before) :]
-            if ids and self._tokenizer.unk_id not in ids:
-                found.append(Form(ids, is_glued))
-        own = {form.ids for form in found if not form.is_glued}
-        return tuple(
-            form for form in dict.fromkeys(found) if not (form.is_glued and form.ids in own)
-        )
+        for form, alone, after in zip(forms, encoded, encoded[len(forms) :], strict=False):
+            # In a script without spaces a form follows a word immediately.
+            is_spaced = word_ranges(f"a{form}")[0][1] > 1
+            found.append(Form(alone, wanted=is_spaced))
+            if after[: len(before)] == before and after[len(before) :] != alone:
+                found.append(Form(after[len(before) :], wanted=not is_spaced, apart=is_spaced))
+        unknown = self._tokenizer.unk_id
+        found = [form for form in dict.fromkeys(found) if form.ids and unknown not in form.ids]
+        # A script without spaces may have one way only to write a form.
+        has_wanted = any(form.wanted for form in found)
+        return tuple(found if has_wanted else (form._replace(wanted=True) for form in found))

@@ -24,8 +24,7 @@ from clearhead.decoding.terms import Terminology
 from clearhead.errors import ClearheadError, ConfigError, Remark, SearchError, warn_of_texts
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import idle_for, method_for
-from clearhead.text.glossary import missing
-from clearhead.text.memory import Match
+from clearhead.text.memory import Match, Memory
 from clearhead.text.spans import NOTHING, SPANS, Masked, Protection
 from clearhead.tokenizer import EOS, SYMBOLS, Tokenizer, cut
 from clearhead.tokenizer.normal_form import is_blank
@@ -36,10 +35,11 @@ EMPTY = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, 
 REPEATS = 4
 """A text repeats itself if the same tokens come so many times in a row."""
 
-UNSURE = -0.3
-"""The mean log-probability of a token below which the translation of a similar text is better.
+MARGIN = 0.2
+"""By how much the similarity of a text in a memory must exceed the confidence in a translation.
 
-It was chosen on validation data (docs/experiments.md)."""
+A similar text may have another meaning (docs/experiments.md).
+"""
 
 LONGEST_REPEATED, LEAST_REPEATED = 30, 8
 """The most tokens of a repeated part, and the least characters of all its repetitions."""
@@ -86,7 +86,8 @@ def translate_texts(
     remarks: Sequence[Sequence[Remark]] | None = None,
     terminology: Terminology | None = None,
     confidence: Confidence | None = None,
-    matches: Mapping[int, Match] = {},
+    memory: Memory | None = None,
+    originals: Sequence[str] | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each text, best first; see `Translator.translate`.
 
@@ -94,15 +95,19 @@ def translate_texts(
     so that the result does not depend on how texts are divided into blocks. `remarks` are on the
     texts themselves. Spans that `protection` protects come back in the text of a hypothesis, and
     the terms of `terminology` are in it, or there is a remark. `confidence` gives the confidence of
-    each hypothesis. `matches` are the translations of a memory, by the indices of their texts. That
-    of a similar text is only used where the model is unsure, and if no term is lacking.
+    each hypothesis. A text without a prefix that is in the `memory` gets its translation from
+    there. The memory has texts like `originals`, which are the texts before they were normalised.
 
     Raises:
         SearchError: the batch size is not a positive number, or a prefix does not fit.
     """
     check_batch_size(batch_size, "sentences", "translate", SearchError)
     source_tokenizer, target_tokenizer = tokenizers
-    known = {i for i, match in matches.items() if match.similarity == 1}
+    looked_up = [i for i, text in enumerate(texts) if memory and not is_blank(text)]
+    if prefixes is not None:
+        looked_up = [i for i in looked_up if not prefixes[i].strip()]
+    originals = originals or texts
+    known = {i: match for i in looked_up if memory and (match := memory.exact(originals[i]))}
     filled = [i for i, text in enumerate(texts) if not (is_blank(text) or i in known)]
     masked = {i: protection.mask(texts[i]) for i in filled}
     sources = source_tokenizer.encode_batch([masked[i].text for i in filled])
@@ -122,11 +127,16 @@ def translate_texts(
         stripped = [bare.mask_like(prefixes[i].strip(), masked[i]) for i in filled]
         begun = _encode_prefixes(stripped, keys, target_tokenizer, [noted[i] for i in filled])
     copies = _copies(protection, target_tokenizer, [masked[i] for i in filled])
-    terms = {i: terminology.find(masked[i].text) if terminology else [] for i in filled}
+    terms = {i: terminology.find(text) if terminology else [] for i, text in enumerate(texts)}
     placed = [terminology.ids(terms[i]) if terminology else None for i in filled]
     sentences = list(map(Sentence, sources, begun, keys, copies, placed))
     outputs = engine.translate(sentences, search, batch_size=batch_size, progress=progress)
     results = [[_noted(EMPTY, each)] for each in noted]
+
+    def lacking(i: int, text: str) -> list[Remark]:
+        """The remarks on terms that a translation lacks."""
+        absent = terminology.missing(terms[i], text) if terminology else []
+        return [term.remark for term in absent]
 
     def complete(hypothesis: Hypothesis, i: int, sentence: Sentence) -> Hypothesis:
         text, found = target_tokenizer.decode(hypothesis.tokens), list(noted[i])
@@ -141,7 +151,7 @@ def translate_texts(
         invented = any(text[a:b] not in SYMBOLS for a, b in protection.ranges(text))
         if invented or not masked[i].keeps(text):
             found.append(SPANS)
-        found += [term.remark for term in missing(terms[i], text)]
+        found += lacking(i, text)
         hypothesis = dataclasses.replace(hypothesis, text=masked[i].restored(text))
         if confidence is not None:
             estimate = confidence(texts[i], hypothesis)
@@ -150,12 +160,12 @@ def translate_texts(
 
     for i, hypotheses, sentence in zip(filled, outputs, sentences, strict=True):
         results[i] = [complete(hypothesis, i, sentence) for hypothesis in hypotheses]
-    for i, match in matches.items():
-        source = protection.mask(texts[i])
-        lacking = missing(terminology.find(source.text), match.text) if terminology else []
-        if i in known or (_is_unsure(results[i][0]) and not lacking):
-            tokens = target_tokenizer.encode(protection.mask_like(match.text, source))
-            results[i] = [_of_memory(match, tokens, [term.remark for term in lacking])]
+    for i in looked_up:
+        match = known.get(i) or _similar(memory, originals[i], results[i][0].confidence)
+        absent = lacking(i, match.text) if match else []
+        if match and (i in known or not absent):
+            translation = protection.mask_like(match.text, protection.mask(texts[i]))
+            results[i] = [_of_memory(match, target_tokenizer.encode(translation), absent)]
     return results
 
 
@@ -209,10 +219,15 @@ def score_texts(
     ]
 
 
-def _is_unsure(hypothesis: Hypothesis) -> bool:
-    """Whether the mean log-probability of the tokens is low; also without scores."""
-    length = len(hypothesis.tokens) + hypothesis.finished
-    return not hypothesis.score >= UNSURE * length
+def _similar(memory: Memory | None, text: str, confidence: float | None) -> Match | None:
+    """The translation of a similar text, if it is likely to be better than that of the model.
+
+    That is so if the similarity exceeds the confidence by more than `MARGIN`.
+    """
+    if memory is None or confidence is None or confidence >= 1 - MARGIN:
+        return None
+    match = memory.find(text)
+    return match if match and confidence < match.similarity - MARGIN else None
 
 
 def _of_memory(match: Match, tokens: Sequence[int], remarks: Sequence[Remark]) -> Hypothesis:

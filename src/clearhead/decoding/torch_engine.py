@@ -22,6 +22,7 @@ from clearhead.decoding.engine import (
     Sentence,
     check_prefixes,
     in_batches,
+    lacking,
     longest_source,
     scored_in_batches,
 )
@@ -96,7 +97,30 @@ class TorchEngine:
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence, in their order; see `Engine`."""
+        """The hypotheses of each sentence, in their order; see `Engine`.
+
+        A sentence whose terms are not in all its hypotheses is searched again, with the constraint
+        that they are. So terms do not change the translations that have them anyway.
+        """
+        free = [sentence._replace(terms=None) for sentence in sentences]
+        found = self.search(free, search, batch_size=batch_size, progress=progress)
+        again = [i for i in lacking(sentences, found) if sentences[i].terms]
+        constrained = [sentences[i] for i in again]
+        for i, placed in zip(
+            again, self.search(constrained, search, batch_size=batch_size), strict=True
+        ):
+            found[i] = placed
+        return found
+
+    def search(
+        self,
+        sentences: Sequence[Sentence],
+        search: SearchConfig,
+        *,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Same as `translate`, with one search, in which all terms are a constraint."""
         set_up_thread()
         positions = self._positions
         check_prefixes(sentences, self.model.output.out_features, positions)

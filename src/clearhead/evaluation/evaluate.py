@@ -36,7 +36,7 @@ from clearhead.evaluation.scores import (
     wilson_interval,
 )
 from clearhead.settings import RunConfig
-from clearhead.text.glossary import Glossary, count_placed
+from clearhead.text.glossary import Glossary
 from clearhead.text.memory import Memory
 from clearhead.text.spans import SOFTWARE, count_kept, protection_of
 
@@ -116,12 +116,13 @@ class TranslatorSystem:
     """A translator to score: its configuration, and the style of the target text that it learned.
 
     `translate` gives the translations of the sources (N,). It is called for one system after the
-    other, so that only one model needs to be in memory.
+    other, so that only one model needs to be in memory. `glossary` is called after it.
     """
 
     config: RunConfig
     translate: Callable[[], Sequence[str]]
     style: TextStyle | None = None
+    glossary: Callable[[], Glossary | None] = lambda: None
 
 
 def evaluate_translators(
@@ -131,7 +132,6 @@ def evaluate_translators(
     references: Sequence[str],
     tokenize: str | None = None,
     lowercase: bool | None = None,
-    glossary: Glossary | None = None,
     memory: Callable[[], Memory | None] = lambda: None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Report[TranslatorScores]:
@@ -173,7 +173,8 @@ def evaluate_translators(
     # One yardstick for all systems.
     kinds = next((each for each in protected if each.has_symbols), SOFTWARE)
     for name, texts in compared.items():
-        terms = count_placed(glossary, sources, outputs[name]) if glossary else None
+        glossary = systems[name].glossary()
+        terms = glossary.count(sources, outputs[name]) if glossary else None
         exact = exact_match(texts, correct, lowercase=lowercase)
         table = scores_by_length(sources, texts, correct, tokenize, lowercase=lowercase)
         interval = wilson_interval(round(exact * len(texts) / 100), len(texts))

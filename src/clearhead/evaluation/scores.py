@@ -137,9 +137,12 @@ class TranslatorScores:
                 f"  spans {share:6.2f}  % of the {self.spans.sentences:,} sentences with "
                 "placeholders, links or tags keep all of them"
             )
-        if self.terms is not None:
-            share = 100 * self.terms.placed / max(1, self.terms.terms)
-            yield f"  terms {share:6.2f}  % of the {self.terms.terms:,} terms of the glossary"
+        if self.terms is not None and self.terms.terms:
+            share = 100 * self.terms.placed / self.terms.terms
+            yield (
+                f"  terms {share:6.2f}  % of the {self.terms.terms:,} terms of the glossary in the "
+                "sources are translated by it"
+            )
         yield ""
         yield "  words in the source  sentences    BLEU   chrF2"
         for row in self.by_length:

@@ -9,10 +9,10 @@ from itertools import accumulate, pairwise
 
 from clearhead.text.units import Tag, Unit
 
-_WORD = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
-    r"|\w+|[^\w\s]"
+_NO_SPACES = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 )
+_WORD = re.compile(rf"[{_NO_SPACES}]|[^\W{_NO_SPACES}]+|[^\w\s]")
 """A word, a punctuation mark, or one character of a script without spaces."""
 
 CLOSING = ".,;:!?)]}»”’…、。，！？"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clearhead.data.reading.lines import Format, read_lines
 from clearhead.data.reading.pairs import (
     PAIR_FORMATS,
+    TERM_FORMATS,
     Pair,
     holds_pairs,
     languages_of,
@@ -268,13 +269,22 @@ def test_a_memory_of_three_languages(
 )
 def test_the_terms_of_a_concept_are_forms(tmp_path: Path, elements: tuple[str, ...]) -> None:
     root, concept, language, term = elements
+    old, preferred = (
+        f'<termNote type="administrativeStatus">{status}Term-admn-sts</termNote>'
+        for status in ("deprecated", "preferred")
+    )
     path = tmp_path / "terms.tbx"
     sides = "".join(
         f'<{language} xml:lang="{name}">'
-        + "".join(f"<{term}><term>{word}</term></{term}>" for word in words)
+        + "".join(f"<{term}><term>{word}</term>{note}</{term}>" for word, note in words)
         + f"</{language}>"
-        for name, words in (("en", ["printer"]), ("de", ["Drucker", "Printer"]))
+        for name, words in (
+            ("en", [("printer", "")]),
+            ("de", [("Pr", old), ("Drucker", ""), ("Printer", preferred), ("Prt", old)]),
+        )
     )
     path.write_text(f"<{root}><text><{concept}>{sides}</{concept}></text></{root}>")
-    ((source, target, _),) = read_pairs([str(path)], languages=("en", "de"))
+    ((source, target, _),) = TERM_FORMATS[".tbx"].read(str(path), ("en", "de"))
     assert (source, target) == ("printer", "Drucker|Printer")
+    with pytest.raises(DataError):  # terms are no sentences
+        read_pairs([str(path)], languages=("en", "de"))

@@ -183,7 +183,8 @@ def _read_jsonl(path: str, languages: tuple[str, str]) -> Iterator[Pair]:
 
 def _document(path: str, languages: tuple[str, str]) -> Bilingual:
     """The pairs of a translated document."""
-    form = next(form for ending, form in BILINGUAL.items() if has_ending(path, ending))
+    forms = {**BILINGUAL, ".tbx": "tmx"}
+    form = next(form for ending, form in forms.items() if has_ending(path, ending))
     return read_bilingual(partial(open_unpacked, path), form, path, languages)
 
 
@@ -216,10 +217,18 @@ def left_out(files: Sequence[str], languages: tuple[str, str] = ("", "")) -> Ite
             yield f"{short_name(path, files)}: left out: {listed}"
 
 
-PAIR_FORMATS: Formats[Callable[[str, tuple[str, str]], Iterator[Pair]]] = Formats(
+ReadPairs = Callable[[str, tuple[str, str]], Iterator[Pair]]
+"""Reads the pairs of a file, of which the document formats need the languages."""
+
+PAIR_FORMATS: Formats[ReadPairs] = Formats(
     {
         ".tsv": Format(_read_tsv, "source, tab, target"),
         ".jsonl": Format(_read_jsonl, "keys source and target"),
         **{ending: Format(_read_document, "translations") for ending in BILINGUAL},
     }
 )
+
+TERM_FORMATS: Formats[ReadPairs] = Formats(
+    {**PAIR_FORMATS, ".tbx": Format(_read_document, "terms and their translations")}
+)
+"""The formats of glossaries."""

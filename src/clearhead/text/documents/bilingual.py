@@ -23,13 +23,13 @@ BILINGUAL = {
     ".xliff": "xliff",
     ".sdlxliff": "xliff",
     ".tmx": "tmx",
-    ".tbx": "tmx",
 }
 """The formats of sentence pairs, by the ends of the names of files."""
 
 UNITS = ("tu", "termEntry", "conceptEntry")
 LANGUAGES = ("tuv", "langSet", "langSec")
-"""The elements of a unit, and of its text in a language, in TMX and in both versions of TBX."""
+TEXTS = ("seg", "term", "termNote")
+"""The elements of a unit, of a language, and of a text, in TMX and in both versions of TBX."""
 
 MO_MAGIC = 0x950412DE
 BLOCK_BYTES = 2**20
@@ -186,7 +186,7 @@ class _Memory:
     """Reads a translation memory or the terms of a TBX.
 
     The native code in inline elements counts as text. The terms of a concept in a language are
-    joined by `|`.
+    joined by `|`, without those that are deprecated or superseded.
 
     `source` is the language of the sources, if the header names it.
     """
@@ -223,17 +223,23 @@ class _Memory:
             self._units.append(_Unit({}, self._parser.CurrentLineNumber))
         elif name in LANGUAGES:
             self._language = names.get("xml:lang", names.get("lang", "")).replace("_", "-").lower()
-        elif name in ("seg", "term"):
+        elif name in TEXTS:
             self._is_within, self._segment = True, []
 
     def _end(self, name: str) -> None:
-        if name in ("seg", "term") and self._units:
-            texts, text = self._units[-1].texts, "".join(self._segment)
-            if name == "term" and self._language in texts:
-                texts[self._language] += f"|{text}"
+        if name not in TEXTS or not self._units:
+            return
+        texts, text = self._units[-1].texts, "".join(self._segment)
+        self._is_within = False
+        if name == "termNote":
+            # The status of the term before it.
+            if text.strip().startswith(("deprecated", "superseded")) and self._language in texts:
+                texts[self._language] = texts[self._language].rpartition("|")[0]
+        elif name == "term" and texts.get(self._language):
+            texts[self._language] += f"|{text}"
+        elif not texts.get(self._language):
             # Of several variants in a language, the first one counts.
-            texts.setdefault(self._language, text)
-            self._is_within = False
+            texts[self._language] = text
 
     def _text(self, text: str) -> None:
         if self._is_within:
