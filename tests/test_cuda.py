@@ -23,6 +23,7 @@ from clearhead.decoding.engine import Hypothesis, numbered
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.logits import best_tokens, log_normaliser
 from clearhead.decoding.products import bfloat16_product, choose_product, plain_product
+from clearhead.decoding.terms import Form, Terms, Vocabulary
 from clearhead.decoding.torch_engine import ClassifierEngine, TorchEngine
 from clearhead.device import explain_full_memory, set_up_torch
 from clearhead.errors import ClearheadError
@@ -265,6 +266,26 @@ def test_a_search_finds_the_same_and_scores_it_alike(
         assert (found.tokens, found.finished) == (expected.tokens, expected.finished)
         np.testing.assert_allclose(found.token_scores, expected.token_scores, atol=1e-4)
         assert found.score == pytest.approx(expected.score, abs=1e-3)
+
+
+def test_terms_ensembles_and_scores_are_those_of_a_cpu() -> None:
+    models = [float32_model(), float32_model(norm="pre")]
+    size = models[0].output.out_features
+    words = Vocabulary(np.arange(size) == 5, np.ones(size, dtype=bool))
+    wanted = [Terms(((Form((4, 6)), Form((7,))), (Form((8,)),)), words), None, *[None] * 7]
+    sentences = [
+        sentence._replace(terms=terms)
+        for sentence, terms in zip(numbered(SOURCES), wanted, strict=True)
+    ]
+    found, scores = [], []
+    for device in (CPU, GPU):
+        first, *others = (model.to(device) for model in models)
+        engine = TorchEngine(first, others=others)
+        found.append(flat(engine.translate(sentences, SearchConfig(beam_size=3, max_length=12))))
+        scores.append(engine.score(SOURCES, [each.tokens for each in found[0]]))
+    assert [each.tokens for each in found[1]] == [each.tokens for each in found[0]]
+    for theirs, ours in zip(*scores, strict=True):
+        np.testing.assert_allclose(theirs, ours, atol=1e-4)
 
 
 def logits_of(decoder: FastDecoder, device: Device) -> Tensor:

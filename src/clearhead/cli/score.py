@@ -7,13 +7,13 @@ lengths.
 
 --worst N writes the N pairs that the model believes least, by the mean of their
 tokens, the worst first. After the score comes the line number of the pair.
-Many of them are wrong, or are not translations of each other.
+Wrong pairs are among them, but also free translations and short strings.
 
 Several models of the same vocabulary, joined by +, score together.
 
   clearhead score runs/my-model --source train.en --target train.de > scored.tsv
   clearhead score runs/my-model --data memory.tmx --worst 50
-  clearhead score runs/my-model --data train.tsv --per-token | sort -g > sorted.tsv
+  clearhead score runs/my-model --data train.tsv --per-token | LC_ALL=C sort -g
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ step their log-probabilities are averaged.
 
 --memory takes the translation of a text from a file of earlier translations if it
 is there; placeholders may differ. The model translates the others. --glossary names
-terms; each one in a source is in its translation.
+terms, which it then places in its translations.
 
 With -i the input is a text file. A warning is printed if line 1 has a tab, or looks
 like JSON or markup.
