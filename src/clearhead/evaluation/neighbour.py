@@ -23,7 +23,7 @@ MOST_PAIRS = 300_000
 """Of more training pairs, the first are used."""
 
 MOST_COMPARISONS = 100_000_000
-"""Sentences × training sentences to compare, which takes about ten seconds."""
+"""Sentences × training sentences to compare, which takes about ten seconds besides reading them."""
 
 Progress = Callable[[int], object]
 """Receives the number of pairs or sentences that are done."""
