@@ -1,10 +1,11 @@
-"""Write the tables of claims into the documents, from the records in benchmarks/results.
+"""Write the results of the benchmarks into the documents, from the records in benchmarks/results.
 
     .venv/bin/python benchmarks/render.py             # update all documents
     .venv/bin/python benchmarks/render.py --check     # exit code 1 if one is out of date
     .venv/bin/python benchmarks/render.py --measurements speed   # print all figures of a script
 
-All claims are in benchmarks/README.md, a summary in README.md and docs/index.md.
+The tables are in docs/explanation/benchmarks.md, all results in docs/explanation/benchmark-log.md,
+and a summary in README.md and docs/index.md.
 """
 
 from __future__ import annotations
@@ -16,16 +17,47 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from claims import CLAIMS
+from claims import CLAIMS, SEARCHES, SIZES
 from results import Record, all_records, comparison, figure, measurement_table, table, verdict
 
 ROOT = Path(__file__).parents[1]
+MACHINE = "AMD EPYC, AVX-512"
+"""The processor of the short tables and of the summary. All its records have bf16 and two cores."""
+NOT_RECORDED = "not recorded"
+TABLES = {
+    "quality": (
+        *("multi30k-en-de", "multi30k-de-en", "trec", "vowels", "pretrained-accuracy", "linear"),
+        *("marian-bleu", "placeholders", "glossary-placed", "glossary-rest", "confidence"),
+        "alignment",
+    ),
+    "training": (
+        *(f"training-{size}-{kind}" for size in SIZES for kind in ("float32", "bf16", "bf16-kept")),
+        *(f"memory-{size}-{kind}-any" for size in SIZES for kind in ("float32", "bf16")),
+        *("multi30k-en-de-minutes", "pretrained-time", "marian-time"),
+    ),
+    "decoding": (
+        *(
+            f"decoding-{size}-{search}-{peer}"
+            for size in SIZES
+            for search in SEARCHES
+            for peer in ("auto", "python")
+        ),
+        *("cold-tiny", "cold-base"),
+    ),
+    "reliability": (
+        *("demo-right", "same-bleu", "same-bleu-bf16", "batch-invariance", "killed-runs"),
+        *("faults-of-saving", "disk-errors", "damaged-files", "hostile-files"),
+        *("beside-1", "beside-2"),
+    ),
+}
+"""The claims of each short table."""
 DOCUMENTS = {
-    ROOT / "benchmarks" / "README.md": ("claims", "beside"),
+    ROOT / "docs" / "explanation" / "benchmarks.md": ("counts", *TABLES),
+    ROOT / "docs" / "explanation" / "benchmark-log.md": ("claims", "beside"),
     ROOT / "README.md": ("summary",),
     ROOT / "docs" / "index.md": ("summary",),
 }
-"""The documents, and the marks of the tables that each contains."""
+"""The documents, and the marks of what each contains."""
 
 
 def main(words: list[str] | None = None) -> int:
@@ -40,7 +72,9 @@ def main(words: list[str] | None = None) -> int:
         return 0
     tables = {
         "claims": claims_table(records),
-        "summary": summary_table(records),
+        "summary": summary_list(records),
+        "counts": counts(records),
+        **{name: short_table(keys, records) for name, keys in TABLES.items()},
         "beside": beside_tables(records),
     }
     outdated = 0
@@ -91,16 +125,53 @@ def claim_cells(record: Record) -> list[str]:
     return [cell, verdict(record), machine_text(record["machine"]), f"`{record['command']}`"]
 
 
-def summary_table(records: Sequence[Record]) -> str:
-    """The claims with a summary, each with its newest record, or the first without dates."""
+def shown_records(key: str, records: Sequence[Record]) -> list[Record]:
+    """The newest records of a claim on `MACHINE`, or else on a machine that was not recorded.
+
+    Of records without dates, the first and those of the same command.
+    """
+    for place in (MACHINE, NOT_RECORDED):
+        here = [r for r in records if r["claim"] == key and r["machine"]["processor"] == place]
+        if here:
+            newest = max(here, key=lambda record: record["date"] or "")
+            same = "date" if newest["date"] else "command"
+            return [r for r in here if r["date"] == newest["date"] and r[same] == newest[same]]
+    return []
+
+
+def short_table(keys: Sequence[str], records: Sequence[Record]) -> str:
+    """A row for each claim; it misses its target if one of its figures does."""
     rows = []
-    for claim in CLAIMS.values():
-        found = [record for record in records if record["claim"] == claim.key]
-        if claim.summary and found:
-            newest = max(found, key=lambda record: record["date"] or "")
-            where = machine_text(newest["machine"])
-            rows.append([claim.summary, figure(newest), claim.target, verdict(newest), where])
-    return table(["benchmark", "measured", "target", "result", "machine"], rows)
+    for key in keys:
+        claim, found = CLAIMS[key], shown_records(key, records)
+        subjects: dict[str, list[str]] = {}
+        for record in found:
+            subjects.setdefault(figure(record), []).append(comparison(record))
+        cells = ["; ".join(filter(None, (name, *of))) for name, of in subjects.items()]
+        if found and found[0]["machine"]["processor"] == NOT_RECORDED:
+            cells.append("machine not recorded")
+        results = [record["met"] for record in found] or [None]
+        result = verdict({"met": False if False in results else results[0]})
+        rows.append([claim.text, claim.target, "<br>".join(cells) or "not measured", result])
+    return table(["benchmark", "target", "measured", "result"], rows)
+
+
+def counts(records: Sequence[Record]) -> str:
+    """How many results there are, and how many miss their target."""
+    met = [record["met"] for record in records if record["claim"]]
+    return (
+        f"The [log](benchmark-log.md) has all {len(met)} results, on all machines. "
+        f"{len(met) - met.count(None)} of them have a target, and {met.count(False)} miss it."
+    )
+
+
+def summary_list(records: Sequence[Record]) -> str:
+    """The claims with a summary, a sentence each."""
+    return "\n".join(
+        f"- {claim.summary.format(f'**{figure(shown_records(claim.key, records)[0])}**')}"
+        for claim in CLAIMS.values()
+        if claim.summary
+    )
 
 
 def measurement_tables(records: Sequence[Record]) -> str:

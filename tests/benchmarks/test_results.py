@@ -8,6 +8,7 @@ import platform
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,8 +52,49 @@ def test_a_measurement_is_recorded_once_a_machine() -> None:
 
 def test_the_documents_have_the_tables_that_are_rendered_from_the_records() -> None:
     assert render.main(["--check"]) == 0
-    text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
-    assert all(claim.text in text for claim in claims.CLAIMS.values())
+    log = (ROOT / "docs" / "explanation" / "benchmark-log.md").read_text(encoding="utf-8")
+    assert all(claim.text in log for claim in claims.CLAIMS.values())
+
+
+@pytest.mark.parametrize("name", render.TABLES)
+def test_a_short_table_has_about_a_dozen_claims_of_one_machine(name: str) -> None:
+    keys = render.TABLES[name]
+    assert 10 <= len(keys) <= 14
+    for key in keys:
+        assert claims.CLAIMS[key]
+        found = render.shown_records(key, RECORDS)
+        assert found
+        assert {(r["machine"]["processor"], r["machine"]["cores"]) for r in found} <= {
+            (render.MACHINE, 2),
+            (render.NOT_RECORDED, None),
+        }
+
+
+def test_a_row_of_a_short_table_has_the_newest_figures_and_misses_if_one_does() -> None:
+    def record(value: float, subject: str, **fields: Any) -> dict[str, Any]:
+        machine = {"processor": render.MACHINE, "cores": 2}
+        return results.make_record(
+            claim="help", subject=subject, median=value, machine=machine, **fields
+        )
+
+    old = record(0.1, "old", command="a"), record(9, "other", command="b")
+    new = record(0.1, "one", date="2026-01-02"), record(0.2, "two", date="2026-01-02")
+    text, target = claims.CLAIMS["help"].text, "≤ 0.15"
+    for records, cells in (
+        (old, "0.10; old | met"),
+        ((*old, *new), "0.10; one<br>0.20; two | **missed**"),
+        ((), "not measured | –"),
+    ):
+        row = render.short_table(["help"], records).splitlines()[-1]
+        assert row == f"| {text} | {target} | {cells} |"
+    assert "all 4 results" in render.counts([*old, *new])
+    assert "2 miss" in render.counts([*old, *new])
+
+
+def test_the_summary_names_no_target_and_three_results() -> None:
+    lines = render.summary_list(RECORDS).splitlines()
+    assert len(lines) == 3
+    assert all("{" not in line and "missed" not in line for line in lines)
 
 
 def test_a_table_that_is_out_of_date_is_found_and_replaced(
@@ -64,7 +106,7 @@ def test_a_table_that_is_out_of_date_is_found_and_replaced(
     monkeypatch.setattr(render, "DOCUMENTS", {document: ("summary",)})
     assert [render.main(words) for words in (["--check"], [], ["--check"])] == [1, 0, 0]
     text = document.read_text(encoding="utf-8")
-    assert render.summary_table(RECORDS) in text
+    assert render.summary_list(RECORDS) in text
     assert "41.79" not in text
     assert text.startswith("Before.")
     assert text.endswith("After.\n")

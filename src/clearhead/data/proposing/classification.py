@@ -1,9 +1,9 @@
 """The recipes of a classification: a table of sizes for each kind of input, and the rows for all.
 
 The size of words below 20,000 is used by examples/trec.toml (5,452 questions), the size of
-sequences below 1,000 by examples/japanese-vowels.toml (270 sequences). benchmarks/README.md has the
-results of both, and of the size of pieces below 20,000. The size of words below 1,000 was measured,
-too.
+sequences below 1,000 by examples/japanese-vowels.toml (270 sequences).
+docs/explanation/benchmark-log.md has the results of both, and of the size of pieces below 20,000.
+The size of words below 1,000 was measured, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The recipe of a translation.
 
-The size for fewer than 100,000 pairs is for 29,000 pairs (Multi30k); benchmarks/README.md has its
-results, and docs/decisions/0014 the reasons. The two sizes before it are smaller versions. The
-sizes of base and big follow Vaswani et al. 2017, including the peak of the learning rate,
+The size for fewer than 100,000 pairs is for 29,000 pairs (Multi30k); docs/explanation/benchmarks.md
+has its results, and docs/decisions/0014 the reasons. The two sizes before it are smaller versions.
+The sizes of base and big follow Vaswani et al. 2017, including the peak of the learning rate,
 1/sqrt(d_model * warmup). Only the size for Multi30k was measured.
 """
 
