@@ -121,10 +121,13 @@ faults: install
 
 settings: install
 	$(BIN)/python docs/settings_reference.py > docs/settings.md
+	$(BIN)/python docs/included.py
 
 # Python-Markdown imports docs/extension.py by its module name.
 docs: install
+	$(BIN)/python docs/included.py --check
 	PYTHONPATH=docs $(BIN)/zensical build --strict --clean
+	$(BIN)/python docs/rendered.py site
 
 phrasebook: install
 	$(BIN)/python -m phrasebook.make

@@ -18,7 +18,9 @@ import pytest
 import clearhead
 from clearhead.cli import COMMANDS
 from clearhead.settings import RunConfig, config_from
+from docs import rendered
 from docs.examples import masked, run_page
+from docs.included import source, updated
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -198,7 +200,7 @@ def test_the_reference_has_every_public_name_and_every_command() -> None:
     assert sorted(named) == [f"clearhead.{name}" for name in sorted(clearhead.__all__)]
     commands = (DOCS / "reference" / "commands.md").read_text("utf-8")
     for name in COMMANDS:
-        assert f"{{{{ help: clearhead {name} }}}}" in commands
+        assert f"<!-- help: clearhead {name} -->" in commands
 
 
 def test_the_navigation_has_every_page() -> None:
@@ -217,11 +219,78 @@ def test_the_navigation_has_every_page() -> None:
     ("name", "error"), [("no_such_function", "0 definitions"), ("sinusoids > nothing", "nothing")]
 )
 def test_source_that_does_not_exist_fails_the_build(name: str, error: str) -> None:
-    pytest.importorskip("math_core", reason="needs the extra docs")
-    from docs.extension import source
-
     with pytest.raises(LookupError, match=error):
         source(name)
+
+
+def test_source_code_in_the_pages_is_up_to_date() -> None:
+    pages = [page.read_text("utf-8") for page in PAGES]
+    assert sum(page.count("<!-- source: ") for page in pages) >= 20
+    assert [updated(page, ["source"]) for page in pages] == pages
+
+
+@pytest.mark.slow
+def test_command_help_in_the_pages_is_up_to_date() -> None:
+    page = (DOCS / "reference" / "commands.md").read_text("utf-8")
+    assert updated(page) == page
+
+
+def test_included_code_that_is_missing_or_old_is_replaced() -> None:
+    comment = "<!-- source: PostNorm.forward -->\n"
+    new = updated(f"Text.\n\n{comment}\nMore.\n")
+    assert "```python" in new
+    assert "self.norm(x" in new
+    assert new.endswith("```\n\nMore.\n")
+    assert updated(new.replace("self.norm(x", "norm(x")) == new
+
+
+def test_what_is_not_rendered_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "a" / "index.html"
+    page.parent.mkdir()
+    for text, left in [
+        ("<p>all <math><mi>x</mi></math> <code>$HOME {{ \\</code></p><pre>$ ls</pre>", None),
+        ("<p>a <code>b</code> $k =\ny</p>", "$k = y"),
+        ("<p>of \\epsilon</p>", "\\epsilon"),
+        ("<title>{{ file: x }}</title>", "{{ file: x }}"),
+    ]:
+        page.write_text(text)
+        assert rendered.main(str(tmp_path)) == int(left is not None)
+        assert (left or "") in capsys.readouterr().err
+    page.unlink()
+    assert rendered.main(str(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "equations", "left"),
+    [
+        ("The $q(k) = (1 -\n\\epsilon)[k = y]$ of $V$.", 2, False),
+        ("$$\nx = \\frac{1}{2}\n$$\n", 1, False),
+        ("`$HOME`, `${NAME}`\n\n```\n$$\n```\n", 0, False),
+        ("Between $5 and\n$6.", 0, True),
+        ("{{ source: attention }}", 0, True),
+    ],
+)
+def test_equations_are_rendered_also_over_the_end_of_a_line(
+    text: str, equations: int, left: bool
+) -> None:
+    page = markdown(text)
+    assert page.count("<math") == equations
+    assert bool(rendered.raw_texts(page)) is left
+
+
+def test_an_equation_that_is_not_closed_fails_the_build() -> None:
+    with pytest.raises(ValueError, match="not closed"):
+        markdown("$$\nx\n")
+
+
+def markdown(text: str) -> str:
+    """The HTML of a page."""
+    pytest.importorskip("math_core", reason="needs the extra docs")
+    from markdown import Markdown
+
+    from docs.extension import makeExtension
+
+    return Markdown(extensions=["pymdownx.superfences", makeExtension()]).convert(text)
 
 
 @pytest.mark.slow
@@ -244,6 +313,7 @@ def test_the_site_builds_strictly_and_requests_nothing_from_outside(tmp_path: Pa
     assert len(pages) >= len(PAGES)
     for page in pages:
         text = page.read_text("utf-8")
+        assert rendered.raw_texts(text) == [], page
         loaded = re.findall(r"<(?:script|img|iframe|source|video)\b[^>]*\bsrc=\"([^\"]+)\"", text)
         loaded += re.findall(r"<link\b(?![^>]*rel=\"canonical\")[^>]*\bhref=\"([^\"]+)\"", text)
         assert not [url for url in loaded if re.match(r"(https?:)?//", html.unescape(url))], page
@@ -253,5 +323,3 @@ def test_the_site_builds_strictly_and_requests_nothing_from_outside(tmp_path: Pa
     paper = (tmp_path / "site/explanation/paper/index.html").read_text("utf-8")
     equations = (DOCS / "explanation" / "paper.md").read_text("utf-8").count("\n$$\n") // 2
     assert paper.count('<math display="block"') == equations > 0
-    assert "{{" not in FENCED.sub("", paper)
-    assert "$$" not in paper

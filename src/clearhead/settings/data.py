@@ -329,8 +329,9 @@ class TokenizerConfig(Section):
         (),
         "spans that translations keep: software, web, or single kinds",
         details='Sets: `"software"`, `"web"`. Kinds: `"url"`, `"email"`, `"tag"`, `"entity"`, '
-        '`"code"`, `"shell"` ($name), `"icu"` ({n, plural, …}), `"brace"` ({name}), `"percent"` '
-        '(%s), `"escape"`, `"break"` (a line break), `"version"`, `"emoji"`, `"number"`. Each span '
+        '`"code"`, `"shell"` (`$name`), `"icu"` (`{n, plural, …}`), `"brace"` (`{name}`), '
+        '`"percent"` (`%s`), `"escape"`, `"break"` (a line break), `"version"`, `"emoji"`, '
+        '`"number"`. Each span '
         "becomes one of a few symbols of the vocabulary, which the search copies.",
         runs=Runs.TRANSLATION,
         init_if_changed=Runs.TRANSLATION,
