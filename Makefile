@@ -10,8 +10,8 @@
 # make check       check style, format and types
 # make reference   train the reference systems; SYSTEM=a: only this one
 # make bench       measure the speed of clearhead and other toolkits, with the data in CLEARHEAD_DATA
-# make settings    write docs/settings.md from the declarations of the settings
-# make docs        build the documentation site in site/; a broken link is an error
+# make settings    write docs/settings.md, and the source code and the command help in the pages
+# make docs        build the documentation site in site/; a broken link or equation is an error
 # make phrasebook  write the data files of the built-in phrasebook from its grammar
 # make lock        write requirements.lock and docs/licences.md; run it after a dependency changes
 # make audit       look up known vulnerabilities of the dependencies; needs the internet
