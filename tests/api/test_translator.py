@@ -51,8 +51,8 @@ def test_scores_are_those_of_the_model_under_teacher_forcing(translator: Transla
     forced = torch.tensor([[1, *hypothesis.tokens]])
     wanted = torch.tensor([[*hypothesis.tokens, 2]])
     with torch.inference_mode():
-        hidden = engine.model(torch.tensor([source]), forced)
-        log_p = engine.model.output(hidden).log_softmax(-1).gather(2, wanted[..., None])[0, :, 0]
+        logits = engine.model(torch.tensor([source]), forced)
+        log_p = logits.log_softmax(-1).gather(2, wanted[..., None])[0, :, 0]
     expected = log_p if hypothesis.finished else log_p[:-1]
     torch.testing.assert_close(torch.tensor(hypothesis.token_scores), expected)
 
@@ -149,8 +149,8 @@ def test_the_validation_loss_is_the_mean_over_tokens_and_encodes_once(
         source = torch.tensor([tokenizers[0].encode(pair.source)])
         target = tokenizers[1].encode(pair.target)
         with torch.inference_mode():
-            hidden = model.eval()(source, torch.tensor([[1, *target]]))
-            log_p = model.output(hidden)[0].log_softmax(-1)
+            logits = model.eval()(source, torch.tensor([[1, *target]]))
+            log_p = logits[0].log_softmax(-1)
         total -= float(log_p.gather(1, torch.tensor([[*target, 2]]).T).sum())
         units += len(target) + 1
     expected = pytest.approx(total / units, rel=1e-5)

@@ -28,10 +28,7 @@ def models() -> list[EncoderDecoder]:
 def by_hand(models: list[EncoderDecoder], source: list[int], target: list[int]) -> list[float]:
     """The log-probability of each token: the normalised mean of those of the models."""
     inputs, outputs = torch.tensor([[BOS, *target]]), torch.tensor([*target, EOS])
-    logs = [
-        each.output(each(torch.tensor([source]), inputs)).log_softmax(-1)[0].double()
-        for each in models
-    ]
+    logs = [each(torch.tensor([source]), inputs).log_softmax(-1)[0].double() for each in models]
     mean = torch.stack(logs).mean(dim=0)
     return (mean - mean.exp().sum(-1, keepdim=True).log())[range(len(outputs)), outputs].tolist()
 

@@ -118,8 +118,7 @@ def test_system_a_learns_its_pairs_by_heart_and_scores_by_sums(
         *words, score, _ = rest.split()
         ids = translator.target_tokenizer.encode(" ".join(words))
         with torch.no_grad():
-            hidden = model(torch.tensor([translator.source_tokenizer.encode(source)]), begun(ids))
-            logits = model.output(hidden)
+            logits = model(torch.tensor([translator.source_tokenizer.encode(source)]), begun(ids))
         total = -F.cross_entropy(logits[0], torch.tensor([*ids, 2]), reduction="sum")
         assert float(score) == pytest.approx(float(total), abs=1e-3)
 
@@ -225,9 +224,9 @@ def test_a_system_trains_on_all_its_pairs_at_once_by_the_optimizer_it_names(
     optimizer = make_optimizer(model.parameters())
     expected = []
     for _ in range(5):
-        hidden = model(padded(sources), padded([[1, *ids] for ids in targets]))
+        logits = model(padded(sources), padded([[1, *ids] for ids in targets]))
         outputs = padded([[*ids, 2] for ids in targets])
-        logits = model.output(hidden).flatten(0, 1)
+        logits = logits.flatten(0, 1)
         loss = F.cross_entropy(logits, outputs.flatten(), ignore_index=0)
         optimizer.zero_grad()
         loss.backward()
@@ -444,7 +443,7 @@ def assert_equal(found: Tensor | Numbers, expected: Numbers) -> None:
 @torch.no_grad()
 def test_the_logits_of_padded_pairs_are_those_of_the_description(pair: Pair) -> None:
     source, target = padded(SOURCE), padded(TARGET)
-    found = pair.model.output(pair.model(source, target))
+    found = pair.model(source, target)
     expected = pair.formulation.logits(source.numpy(), target.numpy())
     for row, ids in enumerate(TARGET):
         # Beyond a target's end nothing is looked at: there the masks differ.

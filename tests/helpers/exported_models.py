@@ -102,8 +102,8 @@ def fast_engine(folder: Path, threads: int = 1, **choices: Any) -> CTranslate2En
 def forced_scores(engine: TorchEngine, source: list[int], output: tuple[int, ...]) -> list[float]:
     """The model's log-probability of each token of an output and of the end symbol after it."""
     with torch.inference_mode():
-        hidden = engine.model(torch.tensor([source]), torch.tensor([[1, *output]]))
-        scores = engine.model.output(hidden)[0].log_softmax(-1)
+        logits = engine.model(torch.tensor([source]), torch.tensor([[1, *output]]))
+        scores = logits[0].log_softmax(-1)
     return scores.gather(1, torch.tensor([[*output, 2]]).T)[:, 0].tolist()
 
 

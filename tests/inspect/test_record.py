@@ -333,8 +333,8 @@ def test_a_translator_is_recorded_with_its_tokens_as_names() -> None:
     assert found.source == ("b", "a", "<unk>")
     assert found.target == ("<sos>", "q", "s")
     model = translator.model
-    hidden = model(torch.tensor([[4, 3, 12]]), torch.tensor([[1, 4, 6]]))
-    close(found.logits, model.output(hidden)[0])
+    logits = model(torch.tensor([[4, 3, 12]]), torch.tensor([[1, 4, 6]]))
+    close(found.logits, logits[0])
     other = Hypothesis((4, 6), -1.0, (-0.5, -0.5), -1.0, True, "another text")
     by_tokens = record(translator, "b a unheard", other)
     assert by_tokens.target == found.target

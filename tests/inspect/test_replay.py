@@ -31,8 +31,8 @@ from small_translators import SOURCE, TARGET, random_classifier
 def log_probabilities(model: EncoderDecoder, source: list[int], target: list[int]) -> np.ndarray:
     """(places, 1) those of the target and the end symbol, by the model itself."""
     with torch.no_grad():
-        hidden = model(torch.tensor([source]), torch.tensor([[BOS, *target]]))
-        scores = model.output(hidden)[0].log_softmax(-1)
+        logits = model(torch.tensor([source]), torch.tensor([[BOS, *target]]))
+        scores = logits[0].log_softmax(-1)
     return scores.gather(1, torch.tensor([*target, EOS])[:, None]).numpy()
 
 

@@ -96,7 +96,7 @@ def test_heads_equal_a_loop_over_heads_queries_and_keys(
     memory = torch.randn(2, shape["keys"], d_model, dtype=torch.float64)
     allowed = torch.rand(2, 1, shape["queries"], shape["keys"]) < 0.6
 
-    got = module(module.project_queries(x), module.project_memory(memory), allowed)
+    got = module(x, memory, allowed)
 
     for sentence in range(2):
         expected = looped_heads(

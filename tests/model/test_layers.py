@@ -92,7 +92,7 @@ def assert_equal_to_torch(model: EncoderDecoder, config: ModelConfig, source: Te
 
     source_mask = model.source_input.mask(source)
     torch.testing.assert_close(model.encoder(x, source_mask), memory, rtol=0, atol=1e-11)
-    torch.testing.assert_close(model(source, target), expected, rtol=0, atol=1e-11)
+    torch.testing.assert_close(model(source, target, hidden=True), expected, rtol=0, atol=1e-11)
 
     ours = model.decoder(y, ~causal[None, None], model.encoder(x, source_mask), source_mask)
     slope = torch.randn_like(expected)

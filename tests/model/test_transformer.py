@@ -136,7 +136,7 @@ def compare_steps_with_prefixes(
     for step in range(steps):
         if moves.get(step):
             if step > 0:
-                torch.testing.assert_close(logits, model.output(model(source, prefix)), **EXACT)
+                torch.testing.assert_close(logits, model(source, prefix), **EXACT)
             rows = torch.tensor(moves[step]) % len(source)
             state.reorder(rows)
             source, prefix, logits = source[rows], prefix[rows], logits[rows]
@@ -144,7 +144,7 @@ def compare_steps_with_prefixes(
         tokens = torch.randint(1, TARGET_VOCABULARY, (len(source),))
         prefix = torch.cat((prefix, tokens[:, None]), dim=1)
         logits = torch.cat((logits, decoder.step(tokens, state)[:, None]), dim=1)
-    torch.testing.assert_close(logits, model.output(model(source, prefix)), **EXACT)
+    torch.testing.assert_close(logits, model(source, prefix), **EXACT)
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_moving_the_rows_of_one_state_leaves_another_alone() -> None:
     state.reorder(torch.tensor([1]))
     decoder.step(torch.tensor([9]), state)
     again = decoder.step(tokens, other)
-    expected = model.output(model(source, torch.stack((tokens, tokens), dim=1))[:, -1])
+    expected = model(source, torch.stack((tokens, tokens), dim=1))[:, -1]
     torch.testing.assert_close(again, expected, **EXACT)
 
 
@@ -212,7 +212,7 @@ def test_each_dropout_drops_what_its_name_says(norm: str, monkeypatch: pytest.Mo
     assert (model.target_input(ids, start=1) == 0).all()
 
     _, layer = model_that_drops("attention")
-    attended = layer.self_attention(*layer.self_attention.project(x), None)
+    attended = layer.self_attention(x)
     torch.testing.assert_close(attended, layer.self_attention.output.bias.expand_as(x))
 
     _, layer = model_that_drops("hidden")

@@ -81,11 +81,11 @@ class OnePassEach(nn.Module):
         second.output = first.output
         self.first, self.second, self.output = first, second, first.output
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, hidden: bool) -> Tensor:
         half = len(source) // 2
         passes = (
-            self.first(source[:half], target[:half]),
-            self.second(source[half:], target[half:]),
+            self.first(source[:half], target[:half], hidden),
+            self.second(source[half:], target[half:], hidden),
         )
         return torch.cat(passes)
 
@@ -120,7 +120,7 @@ def test_r_drop_adds_the_divergence_of_two_passes_to_their_mean_loss(
     model, batch = OnePassEach(some_model(1), some_model(2)), some_batch()
     found = some_task(r_drop=weight, label_smoothing=smoothing).loss(model, batch)
     inputs = batch.source, batch.target_input
-    hidden = model.first(*inputs), model.second(*inputs)
+    hidden = model.first(*inputs, hidden=True), model.second(*inputs, hidden=True)
     total, plain = two_passes(hidden, model.output, batch, smoothing, weight)
     torch.testing.assert_close(found.total, total, **EXACT)
     torch.testing.assert_close(found.plain, plain, **EXACT)
@@ -137,7 +137,8 @@ def test_the_passes_of_r_drop_differ_in_their_dropout() -> None:
     torch.manual_seed(7)
     found = some_task(r_drop=2.0).loss(model, batch)
     torch.manual_seed(7)
-    first, second = model(batch.source.repeat(2, 1), batch.target_input.repeat(2, 1)).chunk(2)
+    twice = batch.source.repeat(2, 1), batch.target_input.repeat(2, 1)
+    first, second = model(*twice, hidden=True).chunk(2)
     total, plain = two_passes((first, second), model.output, batch, 0.1, 2.0)
     torch.testing.assert_close(found.total, total, **EXACT)
     torch.testing.assert_close(found.plain, plain, **EXACT)
@@ -156,9 +157,9 @@ class Recorder(nn.Module):
         super().__init__()
         self.model, self.output = model, model.output
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, hidden: bool) -> Tensor:
         self.given = source, target
-        return self.model(source, target)
+        return self.model(source, target, hidden)
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 1.0])
@@ -193,7 +194,7 @@ def test_nothing_is_hidden_smoothed_or_doubled_where_the_model_does_not_learn() 
     found = some_task(word_dropout=0.5, r_drop=1.0, label_smoothing=0.3).loss(model, batch)
     assert torch.equal(model.given[0], batch.source)
     assert torch.equal(model.given[1], batch.target_input)
-    logits = model.output(model.model(batch.source, batch.target_input)).transpose(1, 2)
+    logits = model.model(batch.source, batch.target_input).transpose(1, 2)
     expected = F.cross_entropy(logits, batch.target_output, ignore_index=PAD, reduction="sum")
     torch.testing.assert_close(found.total, expected, **EXACT)
     torch.testing.assert_close(found.plain, expected, **EXACT)

@@ -159,7 +159,9 @@ class TorchEngine:
                 inputs = _padded([[BOS, *target] for target in chosen], device)
                 outputs = _padded([[*target, EOS] for target in chosen], device)
                 real = outputs != PAD
-                logits = averaged([each.output(each(source, inputs)[real]) for each in self.models])
+                logits = averaged(
+                    [each.output(each(source, inputs, hidden=True)[real]) for each in self.models]
+                )
                 tokens = logits.gather(1, outputs[real][:, None])
                 found = (tokens - log_normaliser(logits))[:, 0].double().cpu()
             return [tuple(each.tolist()) for each in found.split(real.sum(dim=1).tolist())]

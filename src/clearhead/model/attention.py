@@ -134,8 +134,16 @@ class MultiHeadAttention(nn.Module):
         self.attend = attend
 
     def forward(
-        self, queries: Queries, keys_values: KeysValues, mask: Mask | None
+        self,
+        x: Float[Tensor, "batch queries d_model"],
+        memory: Float[Tensor, "batch keys d_model"] | None = None,
+        mask: Mask | None = None,
     ) -> Float[Tensor, "batch queries d_model"]:
+        """Attention of each position of x to the memory, or else to x itself."""
+        if memory is None:
+            queries, keys_values = self.project(x)
+        else:
+            queries, keys_values = self.project_queries(x), self.project_memory(memory)
         context = self.attend(queries, *keys_values, mask, self.dropout)
         return self.output(context.transpose(1, 2).flatten(2))
 

@@ -91,7 +91,7 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Vectors, mask: Mask | None) -> Vectors:
         attend_residual, feed_residual = self.residuals
-        x = attend_residual(x, lambda y: self.self_attention(*self.self_attention.project(y), mask))
+        x = attend_residual(x, lambda y: self.self_attention(y, mask=mask))
         x = feed_residual(x, self.feed_forward)
         return self.output_dropout(x)
 
@@ -117,16 +117,8 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Vectors, mask: Mask | None, memory: Memory, memory_mask: SourceMask | None
     ) -> Vectors:
-        def attend_to_target(y: Tensor) -> Tensor:
-            return self.self_attention(*self.self_attention.project(y), mask)
-
-        def attend_to_source(y: Tensor) -> Tensor:
-            queries = self.cross_attention.project_queries(y)
-            keys_values = self.cross_attention.project_memory(memory)
-            return self.cross_attention(queries, keys_values, memory_mask)
-
         target_residual, source_residual, feed_residual = self.residuals
-        x = target_residual(x, attend_to_target)
-        x = source_residual(x, attend_to_source)
+        x = target_residual(x, lambda y: self.self_attention(y, mask=mask))
+        x = source_residual(x, lambda y: self.cross_attention(y, memory, memory_mask))
         x = feed_residual(x, self.feed_forward)
         return self.output_dropout(x)

@@ -56,10 +56,10 @@ class Decoder(nn.Module):
 
 
 class EncoderDecoder(nn.Module):
-    """A translator: source tokens in, hidden states of the next target tokens out.
+    """A translator: source tokens in, logits of the next target tokens out.
 
-    `forward` leaves out the projection to the vocabulary, `output`: the loss applies it in chunks,
-    and decoding to the last position alone.
+    With `hidden`, `forward` leaves out the projection to the vocabulary, `output`: the loss applies
+    it in chunks.
     """
 
     def __init__(
@@ -78,10 +78,14 @@ class EncoderDecoder(nn.Module):
         self.output = output
 
     def forward(
-        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
-    ) -> Float[Tensor, "batch target d_model"]:
+        self,
+        source: Int[Tensor, "batch source"],
+        target: Int[Tensor, "batch target"],
+        hidden: bool = False,
+    ) -> Float[Tensor, "batch target outputs"]:
         memory, source_mask = self.encode(source)
-        return self.decode(target, memory, source_mask)
+        states = self.decode(target, memory, source_mask)
+        return states if hidden else self.output(states)
 
     def encode(self, source: Int[Tensor, "batch source"]) -> tuple[Memory, SourceMask]:
         """The encoder's output for a source and the mask that hides its padding."""

@@ -140,7 +140,7 @@ class TranslationTask:
         if model.training and training.word_dropout > 0:
             source = hide_words(source, self.data.source_tokenizer.unk_id, training.word_dropout)
             inputs = hide_words(inputs, self.data.target_tokenizer.unk_id, training.word_dropout)
-        hidden = model(source, inputs).flatten(0, 1).index_select(0, real)
+        hidden = model(source, inputs, hidden=True).flatten(0, 1).index_select(0, real)
         smoothing = training.label_smoothing if model.training else 0.0
         total, plain = projected_cross_entropy(
             hidden, model.output.weight, model.output.bias, outputs, smoothing, r_drop

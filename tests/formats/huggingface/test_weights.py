@@ -99,7 +99,7 @@ def test_logits_and_greedy_outputs_are_those_of_transformers(choices: dict[str, 
     ).logits
 
     padded = as_source[sources].masked_fill(~mask, PAD)
-    found = ours.output(ours(padded, as_target[targets]))
+    found = ours(padded, as_target[targets])
     torch.testing.assert_close(found[:, :, as_target[:-1]], expected, atol=1e-5, rtol=1e-5)
     assert (found[:, :, PAD] == -100).all()
 
