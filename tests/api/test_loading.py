@@ -599,8 +599,9 @@ def test_a_glossary_is_a_file_or_a_mapping(folder: Path, tmp_path: Path) -> None
     for glossary in (path, {"s1": " | "}):
         with pytest.raises(DataError):
             api.load_translator(folder, glossary=glossary)
-    with pytest.raises(ConfigError):
-        api.load_translator(folder, glossary=cast(Any, {"s1": 2}))
+    for wrong in ({"s1": 2}, [("s1", "t1")]):
+        with pytest.raises(ConfigError):
+            api.load_translator(folder, glossary=cast(Any, wrong))
 
 
 def test_ctranslate2_alone_warns_of_terms_that_it_lacks(folder: Path) -> None:

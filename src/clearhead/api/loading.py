@@ -282,18 +282,21 @@ def _glossary(
     config: RunConfig, tokenizers: tuple[Tokenizer, Tokenizer], options: LoadOptions
 ) -> Glossary | None:
     """The glossary of the options, in the languages and normal forms of a model."""
-    given = options.glossary
+    given: Any = options.glossary
     if not given:
         return None
-    is_mapping = isinstance(given, Mapping)
-    entries = given.items() if is_mapping else _pairs(given, TERM_FORMATS, "terms", config)
-    if is_mapping and not all(isinstance(text, str) for entry in entries for text in entry):
-        raise ConfigError("the glossary is no mapping from texts to texts", where="load")
+    is_file = isinstance(given, str | Path)
+    where = given if is_file else "load"
+    if not (is_file or isinstance(given, Mapping)) or not all(
+        isinstance(text, str) for entry in ([] if is_file else given.items()) for text in entry
+    ):
+        what, todo = "the glossary is no mapping from texts to texts", "give one, or name a file"
+        raise ConfigError(what, where=where, todo=todo)
+    entries = _pairs(given, TERM_FORMATS, "terms", config) if is_file else given.items()
     forms = tokenizers[0].form, tokenizers[1].form
     glossary = Glossary(entries, forms, _protected(config))
     if not len(glossary):
         todo = "write a term, a tab and its translation on each line"
-        where = "load" if is_mapping else given
         raise DataError("the glossary has no term with a translation", where=where, todo=todo)
     return glossary
 
