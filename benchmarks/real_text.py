@@ -41,7 +41,7 @@ PLACEHOLDER = re.compile(
 )
 ENGINES = {"auto": "CTranslate2, with PyTorch where that is needed", "torch": "PyTorch"}
 PARTS = ("test", "placeholders")
-MATCHES = (1.0, 0.8)
+MATCHES = (1.0, 0.7)
 """The least similarities of texts in the memory."""
 
 
