@@ -6,7 +6,7 @@ Two files are sources and their references. The glossary has words that often oc
 training pairs (Dice), with all forms of the target word that begin alike. The terms are those of
 the first test sentences whose references have each term in one of its forms. The rest is the text
 without the terms: their forms are removed from translations and references before BLEU is computed.
-The translator works with and without the glossary by turns, with a beam of 5.
+Runs with and without the glossary alternate, with a beam of 5.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ source, with the spans of the source to translate.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import time
@@ -83,9 +84,10 @@ def measure(options: argparse.Namespace, results: Results) -> None:
         claim = "protection-speed" if engine == "auto" else None
         results.add("speed with protected spans", "", ratios, subject=title, claim=claim)
     with TemporaryDirectory() as folder:
-        path = Path(folder, "memory.tsv")
-        sides = (read_lines(file) for file in options.train)
-        path.write_text("".join(f"{one}\t{other}\n" for one, other in zip(*sides, strict=True)))
+        path = Path(folder, "memory.jsonl")
+        pairs = zip(*map(read_lines, options.train), strict=True)
+        lines = (json.dumps({"source": one, "target": other}) for one, other in pairs)
+        path.write_text("".join(f"{line}\n" for line in lines))
         sources, references = texts["test"]
         for match in MATCHES:
             translator = load_translator(options.folders[0], memory=path, match=match)

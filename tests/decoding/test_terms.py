@@ -60,7 +60,7 @@ def test_a_term_is_no_part_of_a_longer_word() -> None:
 def test_a_form_after_a_mark_is_no_end_of_a_word() -> None:
     ends = np.arange(9) != 8
     after_mark = Form((3,), wanted=False, apart=True)
-    glued = Terms(((after_mark, Form((4,))),), Vocabulary(WORDS.begins, ends))
+    glued = Terms(((after_mark, Form((4,))),), Vocabulary(WORDS.continues, ends))
     assert glued.progress([]).wanted == (4,)
     assert glued.are_in([8, 3])
     assert not glued.are_in([7, 3])
@@ -146,7 +146,7 @@ def test_a_word_is_a_token_of_words() -> None:
     tokenizer = WordTokenizer("der Drucker ist neu".split())
     glossary = Glossary([("printer", "Drucker"), ("scanner", "Scanner")])
     terminology = Terminology(glossary, tokenizer)
-    found = terminology.find("the printer and the scanner")
+    found = terminology.glossary.find("the printer and the scanner")
     ids = terminology.ids(found)
     assert ids is not None
     assert len(ids.forms) == 1  # the vocabulary does not have the other one
@@ -159,26 +159,30 @@ def test_the_ids_and_the_text_agree_on_what_is_a_word(
     pieces: SentencePieceTokenizer,
 ) -> None:
     terminology = Terminology(Glossary([("printer", "Drucker|Druckers")]), pieces)
-    found = terminology.find("printer")
+    found = terminology.glossary.find("printer")
     ids = terminology.ids(found)
     assert ids is not None
     for text in (
         *("der Drucker", "des Druckers", "(Drucker) ist neu", "Drucker.", "Drucker-Name"),
         *("Netzdrucker", "Druckerei", "der NetzDrucker", "der Drucken", ""),
     ):
-        assert ids.are_in(pieces.encode(text)) == (not terminology.missing(found, text)), text
+        assert ids.are_in(pieces.encode(text)) == (not terminology.glossary.missing(found, text)), (
+            text
+        )
 
 
 def test_a_script_without_spaces_has_terms_within_its_text() -> None:
     texts = ["打印机没有纸", "请打开打印机", "打印机很新(打印机)", "纸没有了"] * 20
     tokenizer = SentencePieceTokenizer.learn(texts, TokenizerConfig(max_vocabulary=300))
     terminology = Terminology(Glossary([("printer", "打印机")]), tokenizer)
-    found = terminology.find("printer")
+    found = terminology.glossary.find("printer")
     ids = terminology.ids(found)
     assert ids is not None
     for text in ("打印机没有纸", "请打开打印机", "打开(打印机)", "打开打印机A", "打印很新", ""):
         # A piece may reach from a term into the next word.
-        assert not (ids.are_in(tokenizer.encode(text)) and terminology.missing(found, text)), text
+        assert not (
+            ids.are_in(tokenizer.encode(text)) and terminology.glossary.missing(found, text)
+        ), text
     assert ids.are_in(tokenizer.encode("打开(打印机)"))
     # A form follows a word without a space.
     before = tokenizer.encode("请打开")

@@ -285,14 +285,14 @@ def _glossary(
     given: Any = options.glossary
     if not given:
         return None
-    is_file = isinstance(given, str | Path)
-    where = given if is_file else "load"
-    if not (is_file or isinstance(given, Mapping)) or not all(
-        isinstance(text, str) for entry in ([] if is_file else given.items()) for text in entry
-    ):
+    where = given if isinstance(given, str | Path) else "load"
+    if isinstance(given, str | Path):
+        entries = _pairs(given, TERM_FORMATS, "terms", config)
+    elif isinstance(given, Mapping) and all(isinstance(x, str) for x in (*given, *given.values())):
+        entries = given.items()
+    else:
         what, todo = "the glossary is no mapping from texts to texts", "give one, or name a file"
         raise ConfigError(what, where=where, todo=todo)
-    entries = _pairs(given, TERM_FORMATS, "terms", config) if is_file else given.items()
     forms = tokenizers[0].form, tokenizers[1].form
     glossary = Glossary(entries, forms, _protected(config))
     if not len(glossary):

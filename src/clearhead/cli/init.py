@@ -23,7 +23,7 @@ import sys
 import tomllib
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clearhead.cli.failures import print_message
 from clearhead.cli.options import add_option, column, positive, reject_unfit
@@ -237,8 +237,9 @@ def _print_neighbours(path: Path) -> None:
     form = scored_form([config], lowercase)
     texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
     with Counter(sys.stderr, len(pairs), "neighbours") as counter:
-        options: Any = {"lowercase": lowercase, "form": form, "progress": counter.show}
-        found = score_neighbours(memory, *texts, tokenize, **options)
+        found = score_neighbours(
+            memory, *texts, tokenize, lowercase=lowercase, form=form, progress=counter.show
+        )
     print_message(f"{found} on the validation data: what a model has to beat")
 
 

@@ -1,9 +1,8 @@
 """The confidence in a translation: the chrF that it is expected to have. Imports no torch.
 
 It is the estimate of a logistic regression on three properties of a translation (`_properties`).
-The regression is fitted to the chrF of the translations of the validation data when the weights of
-a translator are kept, and stored in `scores.json`. Further properties did not make the estimate
-better (docs/experiments.md).
+Each validation fits the regression to the chrF of its translations. `scores.json` has the one of
+the kept weights. Further properties did not make the estimate better (docs/experiments.md).
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Placing:
         self._terms = terms
         self._longest = longest
         self._progress: dict[int, Progress] = {}  # of the rows of this step that have terms
-        self._begins: Tensor | None = None
+        self._continues: Tensor | None = None
 
     def apply(self, logits: Tensor, rows: Rows) -> None:
         """See `Constraint`."""
@@ -113,19 +113,21 @@ class Placing:
             if (terms := self._terms[sentence]) is not None
         }
         for row, found in self._progress.items():
-            sentence, free = rows.sentence[row], logits[row].clone()
+            sentence = rows.sentence[row]
             terms = cast(Terms, self._terms[sentence])
             if found.longer is not None:
-                if self._begins is None:
-                    self._begins = torch.from_numpy(terms.vocabulary.begins).to(logits.device)
-                logits[row].masked_fill_(self._begins, -torch.inf)
-                logits[row, found.longer] = free[list(found.longer)]
+                if self._continues is None:
+                    self._continues = torch.from_numpy(terms.vocabulary.continues).to(logits.device)
+                kept = logits[row, list(found.longer)]
+                logits[row].masked_fill_(self._continues, -torch.inf)
+                logits[row, list(found.longer)] = kept
             if found.wanted:
                 logits[row, EOS] = -torch.inf
                 # One position is for the end symbol.
                 if self._longest[sentence] - rows.steps - 1 <= terms.least - found.placed:
+                    kept = logits[row, list(found.wanted)]
                     logits[row] = -torch.inf
-                    logits[row, found.wanted] = free[list(found.wanted)]
+                    logits[row, list(found.wanted)] = kept
 
     def width(self, sentence: int) -> int:
         """How many hypotheses more than others the beam of a sentence has."""

@@ -49,11 +49,11 @@ class Vocabulary:
     """What the tokens of a target vocabulary are in a text, bool (ids,) each.
 
     Attributes:
-        begins: whether a token after a letter continues its word.
+        continues: whether a token after a letter continues its word.
         ends: whether a token ends with a letter or digit.
     """
 
-    begins: np.ndarray
+    continues: np.ndarray
     ends: np.ndarray
 
     @classmethod
@@ -121,7 +121,7 @@ class Terms:
                         counted = min(so_far, self.lengths[number])
                         partial.setdefault(counted, set()).add(form.ids[so_far])
                 elif form.ids == tokens[at:end] and not (
-                    end < len(tokens) and self.vocabulary.begins[tokens[end]]
+                    end < len(tokens) and self.vocabulary.continues[tokens[end]]
                 ):
                     left.remove(number)
                     complete += self.lengths[number]
@@ -147,7 +147,7 @@ class Terminology:
     """A glossary, and its terms as ids of a target vocabulary."""
 
     def __init__(self, glossary: Glossary, tokenizer: Tokenizer) -> None:
-        self.find, self.missing = glossary.find, glossary.missing
+        self.glossary = glossary
         self._tokenizer = tokenizer
 
     @cached_property

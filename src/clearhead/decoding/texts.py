@@ -127,15 +127,15 @@ def translate_texts(
         stripped = [bare.mask_like(prefixes[i].strip(), masked[i]) for i in filled]
         begun = _encode_prefixes(stripped, keys, target_tokenizer, [noted[i] for i in filled])
     copies = _copies(protection, target_tokenizer, [masked[i] for i in filled])
-    terms = {i: terminology.find(text) if terminology else [] for i, text in enumerate(texts)}
+    terms = [terminology.glossary.find(text) if terminology else [] for text in texts]
     placed = [terminology.ids(terms[i]) if terminology else None for i in filled]
     sentences = list(map(Sentence, sources, begun, keys, copies, placed))
     outputs = engine.translate(sentences, search, batch_size=batch_size, progress=progress)
     results = [[_noted(EMPTY, each)] for each in noted]
 
-    def lacking(i: int, text: str) -> list[Remark]:
+    def absent_terms(i: int, text: str) -> list[Remark]:
         """The remarks on terms that a translation lacks."""
-        absent = terminology.missing(terms[i], text) if terminology else []
+        absent = terminology.glossary.missing(terms[i], text) if terminology else []
         return [term.remark for term in absent]
 
     def complete(hypothesis: Hypothesis, i: int, sentence: Sentence) -> Hypothesis:
@@ -151,7 +151,7 @@ def translate_texts(
         invented = any(text[a:b] not in SYMBOLS for a, b in protection.ranges(text))
         if invented or not masked[i].keeps(text):
             found.append(SPANS)
-        found += lacking(i, text)
+        found += absent_terms(i, text)
         hypothesis = dataclasses.replace(hypothesis, text=masked[i].restored(text))
         if confidence is not None:
             estimate = confidence(texts[i], hypothesis)
@@ -162,7 +162,7 @@ def translate_texts(
         results[i] = [complete(hypothesis, i, sentence) for hypothesis in hypotheses]
     for i in looked_up:
         match = known.get(i) or _similar(memory, originals[i], results[i][0].confidence)
-        absent = lacking(i, match.text) if match else []
+        absent = absent_terms(i, match.text) if match else []
         if match and (i in known or not absent):
             translation = protection.mask_like(match.text, protection.mask(texts[i]))
             results[i] = [_of_memory(match, target_tokenizer.encode(translation), absent)]

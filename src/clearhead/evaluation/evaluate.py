@@ -184,8 +184,9 @@ def evaluate_translators(
     title = f"{len(sources):,} sentences of {source}, scored against {reference}"
     baseline = dict[str, Any]()
     if known := memory():
-        options: Any = {"lowercase": lowercase, "form": form, "progress": progress}
-        neighbours = score_neighbours(known, sources, references, tokenize, **options)
+        neighbours = score_neighbours(
+            known, sources, references, tokenize, lowercase=lowercase, form=form, progress=progress
+        )
         title += f"\n{neighbours}"
         baseline["nearest_neighbour"] = asdict(neighbours)
     return Report(
