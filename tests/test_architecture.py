@@ -26,6 +26,7 @@ ORDER = (
         "losses",
         "training",
         "decoding",
+        "nn",
         "evaluation",
         "tasks",
     ),
@@ -155,7 +156,9 @@ def test_importing_what_needs_no_torch_does_not_load_it(module: str) -> None:
 
 def test_the_public_names_exist() -> None:
     for name in clearhead.__all__:
-        assert getattr(clearhead, name).__module__.startswith("clearhead.")
+        found = getattr(clearhead, name)
+        assert found is clearhead.nn or found.__module__.startswith("clearhead.")
+        assert found.__name__.endswith(name)
     assert set(clearhead.__all__) < set(dir(clearhead))
     with pytest.raises(AttributeError, match="nothing_such"):
         _ = clearhead.nothing_such

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from clearhead import nn
     from clearhead.api.classifier import Classifier, Prediction
     from clearhead.api.exporting import export_model
     from clearhead.api.loading import LoadOptions, load
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
     from clearhead.api.training import dry_run, train
     from clearhead.api.translator import Translator
     from clearhead.decoding.engine import Hypothesis
-    from clearhead.errors import ClearheadError
+    from clearhead.errors import (
+        ClearheadError,
+        ConfigError,
+        DataError,
+        ExportError,
+        ModelFolderError,
+        SearchError,
+        TextWarning,
+        TrainingError,
+    )
     from clearhead.evaluation.evaluate import Report
     from clearhead.formats.huggingface.reading import import_model
     from clearhead.inspect.explanation import Explanation, explain
@@ -29,37 +39,72 @@ if TYPE_CHECKING:
     from clearhead.inspect.recording import record
     from clearhead.inspect.report.writing import write_report
     from clearhead.model.build import build_model
-    from clearhead.settings import ModelConfig, RunConfig, SearchConfig
+    from clearhead.settings import (
+        ClassifierConfig,
+        DataConfig,
+        DropoutConfig,
+        EvaluationConfig,
+        FineTuningConfig,
+        ModelConfig,
+        OptimizerConfig,
+        RunConfig,
+        ScheduleConfig,
+        SearchConfig,
+        TokenizerConfig,
+        TrainingConfig,
+        read_config,
+    )
     from clearhead.tokenizer import Tokenizer
     from clearhead.training.dry_run import DryRun
-    from clearhead.training.events import RunEnded
+    from clearhead.training.events import Observer, Progress, RunEnded, RunStarted, Validated
 
 PROCESS = os.getpid()
 """The process that has imported clearhead; one that is forked from it has another id."""
 
 _WHERE = {
     "Classifier": "api.classifier",
+    "ClassifierConfig": "settings",
     "ClearheadError": "errors",
+    "ConfigError": "errors",
+    "DataConfig": "settings",
+    "DataError": "errors",
+    "DropoutConfig": "settings",
     "DryRun": "training.dry_run",
+    "EvaluationConfig": "settings",
     "Explanation": "inspect.explanation",
+    "ExportError": "errors",
+    "FineTuningConfig": "settings",
     "Hypothesis": "decoding.engine",
     "LoadOptions": "api.loading",
     "ModelConfig": "settings",
+    "ModelFolderError": "errors",
+    "Observer": "training.events",
+    "OptimizerConfig": "settings",
     "Prediction": "api.classifier",
+    "Progress": "training.events",
     "Record": "inspect.record",
     "Report": "evaluation.evaluate",
     "RunConfig": "settings",
     "RunEnded": "training.events",
+    "RunStarted": "training.events",
+    "ScheduleConfig": "settings",
     "SearchConfig": "settings",
+    "SearchError": "errors",
     "TextClassifier": "api.text_classifier",
+    "TextWarning": "errors",
     "Tokenizer": "tokenizer",
+    "TokenizerConfig": "settings",
+    "TrainingConfig": "settings",
+    "TrainingError": "errors",
     "Translator": "api.translator",
+    "Validated": "training.events",
     "build_model": "model.build",
     "dry_run": "api.training",
     "explain": "inspect.explanation",
     "export_model": "api.exporting",
     "import_model": "formats.huggingface.reading",
     "load": "api.loading",
+    "read_config": "settings",
     "record": "inspect.recording",
     "train": "api.training",
     "write_report": "inspect.report.writing",
@@ -67,27 +112,49 @@ _WHERE = {
 
 __all__ = [
     "Classifier",
+    "ClassifierConfig",
     "ClearheadError",
+    "ConfigError",
+    "DataConfig",
+    "DataError",
+    "DropoutConfig",
     "DryRun",
+    "EvaluationConfig",
     "Explanation",
+    "ExportError",
+    "FineTuningConfig",
     "Hypothesis",
     "LoadOptions",
     "ModelConfig",
+    "ModelFolderError",
+    "Observer",
+    "OptimizerConfig",
     "Prediction",
+    "Progress",
     "Record",
     "Report",
     "RunConfig",
     "RunEnded",
+    "RunStarted",
+    "ScheduleConfig",
     "SearchConfig",
+    "SearchError",
     "TextClassifier",
+    "TextWarning",
     "Tokenizer",
+    "TokenizerConfig",
+    "TrainingConfig",
+    "TrainingError",
     "Translator",
+    "Validated",
     "build_model",
     "dry_run",
     "explain",
     "export_model",
     "import_model",
     "load",
+    "nn",
+    "read_config",
     "record",
     "train",
     "write_report",
@@ -96,11 +163,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used (PEP 562), so that importing clearhead is fast."""
-    if name not in _WHERE:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from clearhead.device import short_waits
 
     with short_waits():
+        if name == "nn":
+            return import_module("clearhead.nn")
         return getattr(import_module(f"clearhead.{_WHERE[name]}"), name)
 
 

@@ -165,16 +165,7 @@ def test_a_missing_gpu_is_named(translator: Translator) -> None:
         api.load_translator(translator.folder.path, device="cuda")
 
 
-def test_the_public_names_are_these() -> None:
-    assert set(clearhead.__all__) == {
-        *("ClearheadError", "Prediction", "RunEnded", "dry_run", "LoadOptions"),
-        *("Classifier", "DryRun", "Hypothesis", "ModelConfig", "RunConfig", "SearchConfig"),
-        *("Record", "TextClassifier", "Tokenizer", "Translator", "record"),
-        *("Report", "build_model", "export_model", "import_model", "load", "train"),
-        *("Explanation", "explain", "write_report"),
-    }
-    for name in clearhead.__all__:
-        assert getattr(clearhead, name).__name__ == name
+def test_an_unknown_public_name_is_an_error() -> None:
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = clearhead.nothing_of_the_kind  # pyright: ignore[reportAttributeAccessIssue]
     assert Path(clearhead.__file__).name == "__init__.py"

@@ -13,6 +13,7 @@ from clearhead.model.attention import Attend, attention
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.settings import ClassifierConfig, RunConfig
+from clearhead.text.spans import NOTHING
 from clearhead.tokenizer import WordTokenizer
 from small_models import labelled_run, random_model, small_config
 
@@ -41,6 +42,7 @@ class Translator:
     """The part of a translator that `record` uses."""
 
     config = RunConfig()
+    protection = NOTHING
     folder = cast(ModelFolder, None)  # for the means of heads, which it does not have
 
     def __init__(self, model: EncoderDecoder | None = None) -> None:
@@ -66,6 +68,7 @@ class Classifier:
         self.tokenizer = WordTokenizer(["x", "y"])
         self.labels: tuple[str, ...] = ("one", "two", "three")
         self.temperature = 1.0
+        self.multi_label = multi_label
         head = ClassifierConfig(multi_label=multi_label)
         self.config = RunConfig(task="classification", classifier=head)
 

@@ -94,7 +94,7 @@ def assert_equal_to_torch(model: EncoderDecoder, config: ModelConfig, source: Te
     torch.testing.assert_close(model.encoder(x, source_mask), memory, rtol=0, atol=1e-11)
     torch.testing.assert_close(model(source, target, hidden=True), expected, rtol=0, atol=1e-11)
 
-    ours = model.decoder(y, ~causal[None, None], model.encoder(x, source_mask), source_mask)
+    ours = model.decoder(y, model.encoder(x, source_mask), ~causal[None, None], source_mask)
     slope = torch.randn_like(expected)
     for a, b in zip(
         torch.autograd.grad((ours * slope).sum(), (x, y)),

@@ -81,6 +81,11 @@ class Classifier:
         return self.folder.config
 
     @property
+    def multi_label(self) -> bool:
+        """Whether an input may have several labels, or none."""
+        return self.config.classifier.multi_label
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The labels, in the order of the probabilities."""
         return self.label_set.names
@@ -228,7 +233,7 @@ class Classifier:
     def _calibrated(self, logits: np.ndarray) -> np.ndarray:
         from clearhead.evaluation.calibration import probabilities
 
-        return probabilities(logits, self.temperature, self.config.classifier.multi_label)
+        return probabilities(logits, self.temperature, self.multi_label)
 
     def _read(
         self, inputs: Iterable[Any], normalise: bool = False, offset: int = 0
@@ -262,7 +267,7 @@ class Classifier:
         from clearhead.evaluation.calibration import THRESHOLD
 
         order = (-probabilities).argsort(kind="stable")
-        if top is None and self.config.classifier.multi_label:
+        if top is None and self.multi_label:
             order = [i for i in order if probabilities[i] >= THRESHOLD]
         else:
             order = order[: top or 1]

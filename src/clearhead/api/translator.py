@@ -18,7 +18,7 @@ from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.text.glossary import Glossary
 from clearhead.text.memory import Memory
-from clearhead.text.spans import Protection, protection_of
+from clearhead.text.spans import protection_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +54,7 @@ class Translator:
         self.folder = folder
         self.ablated = ablated
         self.engine = engine
+        self.protection = protection_of(folder.config.tokenizer)
         self.glossary = glossary
         self._terminology = Terminology(glossary, tokenizers[1]) if glossary else None
         self.memory = memory
@@ -69,11 +70,6 @@ class Translator:
     def config(self) -> RunConfig:
         """The configuration it was trained with."""
         return self.folder.config
-
-    @cached_property
-    def protection(self) -> Protection:
-        """The spans that its translations keep."""
-        return protection_of(self.config.tokenizer)
 
     @property
     def search(self) -> SearchConfig:

@@ -201,7 +201,7 @@ class ModelStepper:
 
     def start(self, sources: Sequence[Sequence[int]]) -> None:
         """Encode the sources and begin one row for each."""
-        self.state = self._decoder.start(_padded(sources, self._device))
+        self.state = self._decoder.start(_padded(sources, self._device, self._decoder.model.pad_id))
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         """Append `tokens` to the rows and return the logits of the next tokens."""
@@ -213,9 +213,11 @@ class ModelStepper:
         self.state.reorder(rows)
 
 
-def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "rows longest"]:
+def _padded(
+    rows: Sequence[Sequence[int]], device: torch.device, pad_id: int = PAD
+) -> Int[Tensor, "rows longest"]:
     ids = [torch.tensor(row, dtype=torch.long) for row in rows]
-    padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
+    padded = pad_sequence(ids, batch_first=True, padding_value=pad_id)
     return padded.to(device, non_blocking=True)
 
 

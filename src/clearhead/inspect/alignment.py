@@ -28,7 +28,7 @@ from clearhead.inspect.subject import Counting, Subject, pairs_of, uncounted
 from clearhead.inspect.view import heads_of
 from clearhead.inspect.words import Word, words_in, words_of
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.text.spans import Protection, protection_of
+from clearhead.text.spans import Protection
 from clearhead.tokenizer.normal_form import is_blank
 
 Links = frozenset[tuple[int, int]]
@@ -74,7 +74,6 @@ def pair_of(translator: TranslatorLike, source: str, target: str, where: str | N
     except DataError as error:
         error.where = error.where or where
         raise
-    protection = protection_of(translator.config.tokenizer)
     masked = masked_pair(translator, source, target)
     sides = (
         (source, subject.source_pieces, subject.source_special, translator.source_tokenizer),
@@ -84,7 +83,7 @@ def pair_of(translator: TranslatorLike, source: str, target: str, where: str | N
     for read, (text, pieces, special, tokenizer) in zip(masked, sides, strict=True):
         words = words_in(read, pieces, special, tokenizer.form)
         if words is not None and read != text:
-            words = _as_written(text, read, words, protection)
+            words = _as_written(text, read, words, translator.protection)
         if words is None:
             words = words_of(pieces, special)
             if len(words) != len(text.split()):

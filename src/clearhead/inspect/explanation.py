@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from torch import nn
 
-from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.heads import checked
 from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.own import inspected
 from clearhead.inspect.record import Array, Record, heat_table
 from clearhead.inspect.recording import ClassifierLike, TranslatorLike, has_target
 from clearhead.inspect.replay import Effects, Means, effects
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.view import replacements
-from clearhead.tokenizer import BOS, PAD
+from clearhead.model.transformer import EncoderDecoder
 
 ALTERNATIVES = 8
 """Outputs at each place whose probability is known, the output itself included."""
@@ -118,11 +119,12 @@ class Explanation:
 
 
 def explain(
-    model: TranslatorLike | ClassifierLike,
+    model: TranslatorLike | ClassifierLike | nn.Module,
     source: Any,
-    target: str | Hypothesis | None = None,
+    target: Any = None,
     measures: str | Iterable[str] = ("removal",),
     ablate_by: str = "zero",
+    tokenizer: Any = None,
 ) -> Explanation:
     """Explain what a translator or a classifier gives for an input.
 
@@ -130,13 +132,15 @@ def explain(
         clearhead.explain(translator, "A man rides a bicycle.", best)
 
     Args:
-        model: the translator or classifier, with any engine; it does not change.
-        source: a text; for a classifier of features an array (length, width).
-        target: for a translator its translation, or any other text.
+        model: the translator or classifier, with any engine, or a model of `clearhead.nn`; it does
+            not change.
+        source: a text, features or ids, as in `record`.
+        target: for a translator its translation, or any other text or ids.
         measures: the names of measures of attribution to compute too, as a list or separated by
             commas.
         ablate_by: what replaces the output of a head that is switched off: `zero`, or its `mean`
             over the sample of `clearhead study`.
+        tokenizer: of a model of `clearhead.nn`, as in `record`.
 
     Raises:
         ConfigError: a translator has no target, a classifier has one, the model is neither, or
@@ -146,10 +150,11 @@ def explain(
         ClearheadError: the memory of the GPU is full.
     """
     names = checked(measures, MEASURES, "a measure", "explain")
+    model = inspected(model, tokenizer)
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "explain"):
         if has_target(model, target, "explain"):
             translator = cast(TranslatorLike, model)
-            subject = Subject.translation(translator, source, cast("str | Hypothesis", target))
+            subject = Subject.translation(translator, source, target)
             tokens = translator.target_tokenizer.pieces
         else:
             classifier = cast(ClassifierLike, model)
@@ -164,7 +169,7 @@ def explain(
                 why=f"{TOO_LONG}: each head and each word is switched off in turn",
                 todo="give shorter ones, or look at the weights: clearhead.record",
             )
-        means = replacements(ablate_by, subject.model, model.folder)
+        means = replacements(ablate_by, subject.model, cast(TranslatorLike, model).folder)
         return _explanation(subject, tokens, names, means)
 
 
@@ -204,7 +209,8 @@ def alternatives(subject: Subject) -> tuple[Array, Array]:
     if subject.multi_label:
         return subject.replay.outcome, subject.replay.log_probabilities()[0]
     # No search writes padding or a start symbol.
-    never = (PAD, BOS) if subject.is_translation else ()
+    model = subject.model
+    never = (model.pad_id, model.bos_id) if isinstance(model, EncoderDecoder) else ()
     ids, scores = subject.replay.best(ALTERNATIVES + len(never))
     own = subject.replay.log_probabilities()[0]
     kept, values = [], []

@@ -20,7 +20,7 @@ from clearhead.inspect.recording import output_by_head
 from clearhead.inspect.replay import TOKENS, effects
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.view import attentions_of, intercept, layers_of, second_view
-from clearhead.model.attention import MultiHeadAttention, causal_mask
+from clearhead.model.attention import MultiHeadAttention
 from clearhead.model.layers import DecoderLayer, EncoderLayer
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 
@@ -255,12 +255,11 @@ class _ZeroedValues:
 
 
 def _encoder_layer(layer: EncoderLayer, x: Tensor) -> Callable[[int], Tensor]:
-    return lambda rows: layer(x.expand(rows, -1, -1), None)
+    return lambda rows: layer(x.expand(rows, -1, -1))
 
 
 def _decoder_layer(layer: DecoderLayer, x: Tensor, memory: Tensor) -> Callable[[int], Tensor]:
-    mask = causal_mask(x.size(1), x.device)
-    return lambda rows: layer(x.expand(rows, -1, -1), mask, memory.expand(rows, -1, -1), None)
+    return lambda rows: layer(x.expand(rows, -1, -1), memory.expand(rows, -1, -1))
 
 
 def _shares(distances: Array) -> Array:

@@ -22,6 +22,7 @@ from clearhead.device import explain_full_memory, set_up_thread
 from clearhead.errors import ConfigError, DataError, type_of
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.inspect.heads import checked
+from clearhead.inspect.own import inspected
 from clearhead.inspect.record import (
     DETAILS,
     Array,
@@ -38,8 +39,8 @@ from clearhead.model.pooling import AttentionPooling
 from clearhead.model.positions import Positions
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.settings import RunConfig
-from clearhead.text.spans import protection_of
-from clearhead.tokenizer import BOS, Tokenizer
+from clearhead.text.spans import Protection
+from clearhead.tokenizer import Tokenizer
 from clearhead.tokenizer.normal_form import is_blank
 
 LONGEST = 1024
@@ -56,6 +57,8 @@ class TranslatorLike(Protocol):
     @property
     def model(self) -> EncoderDecoder: ...
     @property
+    def protection(self) -> Protection: ...
+    @property
     def source_tokenizer(self) -> Tokenizer: ...
     @property
     def target_tokenizer(self) -> Tokenizer: ...
@@ -63,20 +66,21 @@ class TranslatorLike(Protocol):
 
 def masked_pair(translator: TranslatorLike, source: str, target: str) -> tuple[str, str]:
     """A source and a translation with symbols for the spans that the translator protects."""
-    protection = protection_of(translator.config.tokenizer)
+    protection = translator.protection
     masked = protection.mask(source)
     return masked.text, protection.mask_like(target, masked)
 
 
-def ids_of(
-    translator: TranslatorLike, source: str, target: str | Hypothesis
-) -> tuple[list[int], list[int]]:
+def ids_of(translator: TranslatorLike, source: Any, target: Any) -> tuple[list[int], list[int]]:
     """The ids that a translator reads of a source, and those of a translation."""
-    text, other = masked_pair(translator, source, "" if isinstance(target, Hypothesis) else target)
-    ids = translator.source_tokenizer.encode(text)
+    if isinstance(source, str):
+        known = target if isinstance(target, str) else ""
+        source, known = masked_pair(translator, source, known)
+        target = known if isinstance(target, str) else target
+    ids = translator.source_tokenizer.encode(source)
     if isinstance(target, Hypothesis):
         return ids, list(target.tokens)
-    return ids, translator.target_tokenizer.encode(other)
+    return ids, translator.target_tokenizer.encode(target)
 
 
 class ClassifierLike(Protocol):
@@ -96,22 +100,34 @@ class ClassifierLike(Protocol):
     def labels(self) -> tuple[str, ...]: ...
     @property
     def temperature(self) -> float: ...
+    @property
+    def multi_label(self) -> bool: ...
     def encode(self, source: Any) -> tuple[Any, Sequence[str]]: ...
 
 
 def record(
-    subject: TranslatorLike | ClassifierLike,
+    subject: TranslatorLike | ClassifierLike | nn.Module,
     source: Any,
-    target: str | Hypothesis | None = None,
+    target: Any = None,
     keep: str | Iterable[str] = (),
+    tokenizer: Any = None,
 ) -> Record:
     """Record what a translator or a classifier computes for an input.
 
+        seen = clearhead.record(translator, "A man sleeps.", "Ein Mann schläft.")
+        seen.cross_attentions  # (layers, heads, target length, source length)
+
+        seen = clearhead.record(model, [5, 8, 3], [4, 9])  # a model of clearhead.nn and its ids
+
     Args:
-        subject: the translator or classifier, with any engine; it does not change.
-        source: a text; for a classifier of features an array (length, width).
-        target: for a translator its translation, or any other text. The tokens of a `Hypothesis`
-            are replayed as they are; a text is encoded first.
+        subject: the translator or classifier, with any engine, or a model of `clearhead.nn`; it
+            does not change.
+        source: a text; for a classifier of features an array (length, width); for a model of
+            `clearhead.nn` also ids (length,).
+        target: for a translator its translation, or any other text or ids. The tokens of a
+            `Hypothesis` are replayed as they are; a text is encoded first.
+        tokenizer: for a model of `clearhead.nn`, an object with `encode` and `decode`, or a pair of
+            them for source and target.
         keep: what `Record.details` keeps in addition, by the names in `DETAILS`, as a list or
             separated by commas.
 
@@ -123,12 +139,12 @@ def record(
     """
     if isinstance(source, str) and is_blank(source):
         raise DataError("the source is empty", where="record", todo="give a text")
+    subject = inspected(subject, tokenizer)
     kept = frozenset(checked(keep, DETAILS, "a detail of a record", "record"))
     set_up_thread()
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "record"):
         if has_target(subject, target, "record"):
-            translation = cast("str | Hypothesis", target)
-            return _of_translator(cast(TranslatorLike, subject), source, translation, kept)
+            return _of_translator(cast(TranslatorLike, subject), source, target, kept)
         classifier = cast(ClassifierLike, subject)
         row, names = classifier.encode(source)
         result = record_classification(classifier.model, row, kept)
@@ -143,13 +159,16 @@ def is_translator(subject: object, where: str) -> bool:
             raise ConfigError(what, where=where, todo=todo)
         return True
     if not (hasattr(subject, "encode") and hasattr(subject, "labels")):
-        todo = "give what clearhead.load returns, or the model_ of a fitted TextClassifier"
+        todo = (
+            "give what clearhead.load returns, a model of clearhead.nn, or the model_ of a fitted "
+            "TextClassifier"
+        )
         what = f"the model is {type_of(subject)}, neither a translator nor a classifier"
         raise ConfigError(what, where=where, todo=todo)
     return False
 
 
-def has_target(model: object, target: str | Hypothesis | None, where: str) -> bool:
+def has_target(model: object, target: Any, where: str) -> bool:
     """Whether the model is a translator, which needs a target; a classifier has none."""
     translates = is_translator(model, where)
     if translates and target is None:
@@ -161,11 +180,11 @@ def has_target(model: object, target: str | Hypothesis | None, where: str) -> bo
 
 
 def _of_translator(
-    translator: TranslatorLike, source: str, target: str | Hypothesis, keep: frozenset[str]
+    translator: TranslatorLike, source: Any, target: Any, keep: frozenset[str]
 ) -> Record:
     source_ids, target_ids = ids_of(translator, source, target)
     result = record_translation(translator.model, source_ids, target_ids, keep)
-    pieces = translator.target_tokenizer.pieces([BOS, *target_ids])
+    pieces = translator.target_tokenizer.pieces([translator.model.bos_id, *target_ids])
     return dataclasses.replace(
         result,
         source=tuple(translator.source_tokenizer.pieces(source_ids)),
@@ -183,7 +202,7 @@ def record_translation(
     """Record an encoder-decoder; the ids have no start and end symbols."""
     # Position i predicts target_ids[i], and the last one what follows the target. If the target
     # fills all trained positions, it was cut there and nothing follows: its last id is not read.
-    read = [BOS, *target_ids]
+    read = [model.bos_id, *target_ids]
     if len(target_ids) == model.target_input.max_length:
         read.pop()
     check_length("source", len(source_ids))

@@ -23,7 +23,6 @@ from clearhead.inspect.view import Means, attentions_of, heads_of, intercept, se
 from clearhead.model.attention import MultiHeadAttention, causal_mask
 from clearhead.model.positions import Positions
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
-from clearhead.tokenizer import BOS, EOS, PAD
 
 TOKENS = 8192
 """Maximum number of positions of a batch, source and target together."""
@@ -178,8 +177,10 @@ class TranslationReplay(Replay):
         target_ids: Sequence[int],
         finished: bool = True,
     ) -> None:
-        predicted = [*target_ids, *([EOS] if finished else [])][: model.target_input.max_length]
-        read = [BOS, *target_ids][: len(predicted)]
+        predicted = [*target_ids, *([model.eos_id] if finished else [])][
+            : model.target_input.max_length
+        ]
+        read = [model.bos_id, *target_ids][: len(predicted)]
         super().__init__(model, len(source_ids), len(read))
         self.outcome = np.array(predicted)[:, None]
         self._source = torch.tensor([[*source_ids]], device=self._device)
@@ -197,12 +198,12 @@ class TranslationReplay(Replay):
         source = self._source.repeat(len(changes), 1)
         self._kept = torch.ones_like(self._read, dtype=torch.bool).repeat(len(changes), 1)
         for row, change in enumerate(changes):
-            source[row, list(change.source)] = PAD
+            source[row, list(change.source)] = self.view.pad_id
             self._kept[row, list(change.prefix)] = False
         memory, source_mask = self.view.encode(source)
         x = self.view.target_input(self._read.expand(len(changes), -1))
         mask = self._causal & self._kept[:, None, None, :]
-        return self.view.output(self.view.decoder(x, mask, memory, source_mask))
+        return self.view.output(self.view.decoder(x, memory, mask, source_mask))
 
 
 class ClassificationReplay(Replay):
@@ -241,7 +242,7 @@ class ClassificationReplay(Replay):
 
     def _run(self, changes: Sequence[Change]) -> Tensor:
         x = self._row.repeat(len(changes), *[1] * self._row.dim())
-        padding = float("nan") if x.is_floating_point() else PAD
+        padding = float("nan") if x.is_floating_point() else self.view.pad_id
         for row, change in enumerate(changes):
             x[row, list(change.source)] = padding
         return self.view(x)[:, None].expand(-1, len(self.outcome), -1)

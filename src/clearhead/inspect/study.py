@@ -34,7 +34,6 @@ from clearhead.inspect.recording import (
 )
 from clearhead.inspect.subject import Counting, Subject, examples_of, pairs_of, uncounted
 from clearhead.inspect.view import Means, heads_of, mean_outputs, without_heads
-from clearhead.tokenizer import BOS
 
 _Example = TypeVar("_Example")
 
@@ -83,7 +82,7 @@ def study_model(
         true = [
             Subject.classification(classifier, each.input, each.labels)
             for each in examples
-            if each.labels or classifier.config.classifier.multi_label
+            if each.labels or classifier.multi_label
         ]
         device = classifier.model.output.weight.device
         rows = (classifier.encode(each.input)[0] for each in examples)
@@ -132,7 +131,7 @@ def _inputs(
     device = translator.model.output.weight.device
     for source, target in pairs:
         ids, target_ids = ids_of(translator, source, target)
-        read = [BOS, *target_ids]
+        read = [translator.model.bos_id, *target_ids]
         read = read[: translator.model.target_input.max_length]
         yield torch.tensor([ids], device=device), torch.tensor([read], device=device)
 

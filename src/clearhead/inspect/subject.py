@@ -29,7 +29,7 @@ from clearhead.inspect.replay import ClassificationReplay, Replay, TranslationRe
 from clearhead.inspect.words import Word, words_of
 from clearhead.model.pooling import AttentionPooling, FirstPooling
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
-from clearhead.tokenizer import BOS, EOS, PAD
+from clearhead.tokenizer import BOS, EOS
 from clearhead.tokenizer.normal_form import is_blank
 
 
@@ -63,24 +63,28 @@ class Subject:
             self.replay = ClassificationReplay(model, source, multi_label, temperature)
         # The positions of padding and of start and end symbols, and the names of all positions, of
         # the source, of what the decoder reads, and of what is explained.
-        self.source_special = _special(source)
-        self.target_special = _special([BOS, *target])
-        self.output_special = _special(self.replay.outcome[:, 0]) if self.is_translation else ()
+        if isinstance(model, EncoderDecoder):
+            special = model.pad_id, model.bos_id, model.eos_id
+            read: Sequence[int] = (model.bos_id, *target)
+        else:
+            special, read = (model.pad_id, BOS, EOS), ()
+        self.source_special = _special(source, special)
+        self.target_special = _special(read, special)
+        outcome = self.replay.outcome[:, 0] if self.is_translation else ()
+        self.output_special = _special(outcome, special)
         self.source_pieces = tuple(map(str, range(self.replay.n_source)))
         self.target_pieces = tuple(map(str, range(self.replay.n_prefix)))
         self.outputs = tuple(map(str, self.replay.outcome[:, 0]))
 
     @classmethod
-    def translation(
-        cls, translator: TranslatorLike, source: str, target: str | Hypothesis
-    ) -> Subject:
+    def translation(cls, translator: TranslatorLike, source: Any, target: Any) -> Subject:
         """A source and its translation, or any other target."""
         source_ids, target_ids = ids_of(translator, source, target)
-        tokenizer = translator.target_tokenizer
+        tokenizer, read = translator.target_tokenizer, [translator.model.bos_id, *target_ids]
         finished = target.finished if isinstance(target, Hypothesis) else True
         found = cls(translator.model, source_ids, target_ids, finished=finished)
         found.source_pieces = tuple(translator.source_tokenizer.pieces(source_ids))
-        found.target_pieces = tuple(tokenizer.pieces([BOS, *target_ids]))[: found.replay.n_prefix]
+        found.target_pieces = tuple(tokenizer.pieces(read))[: found.replay.n_prefix]
         found.outputs = tuple(tokenizer.pieces(found.replay.outcome[:, 0].tolist()))
         return found
 
@@ -104,7 +108,7 @@ class Subject:
         found = cls(
             classifier.model,
             row,
-            multi_label=classifier.config.classifier.multi_label,
+            multi_label=classifier.multi_label,
             temperature=classifier.temperature,
         )
         known = classifier.labels
@@ -179,13 +183,13 @@ class Subject:
         return np.mean(shares, axis=0)
 
 
-def _special(ids: Any) -> tuple[int, ...]:
+def _special(ids: Any, special: Sequence[int]) -> tuple[int, ...]:
     """The positions of padding and of start and end symbols; none in features."""
     found = np.asarray(ids)
     if found.dtype.kind == "f":
         return ()
     words = found if found.ndim == 1 else found[:, 0]
-    return tuple(np.flatnonzero(np.isin(words, (PAD, BOS, EOS))).tolist())
+    return tuple(np.flatnonzero(np.isin(words, special)).tolist())
 
 
 Counting = Callable[[int, str], AbstractContextManager[Callable[[int], None]]]

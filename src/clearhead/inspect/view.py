@@ -108,7 +108,7 @@ def without_heads(model: _Model, heads: Iterable[Head], means: Means | None = No
     return view
 
 
-def replacements(ablate_by: str, model: nn.Module, folder: ModelFolder) -> Means | None:
+def replacements(ablate_by: str, model: nn.Module, folder: ModelFolder | None) -> Means | None:
     """The mean outputs of the heads that `clearhead study` kept for `mean`; None for `zero`."""
     if ablate_by not in ("zero", "mean"):
         raise ConfigError(
@@ -116,6 +116,9 @@ def replacements(ablate_by: str, model: nn.Module, folder: ModelFolder) -> Means
         )
     if ablate_by == "zero":
         return None
+    if folder is None:
+        what, todo = "the means of a model without a folder are not known", "choose zero"
+        raise ConfigError(what, where="ablate_by", todo=todo)
     study = read_finding(folder, STUDY) or {}
     try:
         kept: dict[str, Any] = study.get("means", {})

@@ -1,7 +1,8 @@
 """Attention (Vaswani et al. 2017, section 3.2): masks, the formula, and the heads.
 
 Masks are boolean, and True means "may attend". Their shape is (batch, heads, queries, keys), with 1
-for a dimension along which they do not vary.
+for a dimension along which they do not vary; `MultiHeadAttention` also takes (batch, keys) and
+(batch, queries, keys).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clearhead.errors import ConfigError
 from clearhead.model.dropout import Dropout
 
 Mask = Bool[Tensor, "#batch #heads #queries #keys"]
@@ -39,9 +41,31 @@ def padding_mask(ids: Int[Tensor, "batch length"], pad_id: int) -> Bool[Tensor, 
     return (ids != pad_id)[:, None, None, :]
 
 
-def causal_mask(length: int, device: torch.device) -> Bool[Tensor, "1 1 length length"]:
+def causal_mask(
+    length: int, device: torch.device | None = None
+) -> Bool[Tensor, "1 1 length length"]:
     """Position i may attend to positions up to i (section 3.2.3)."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
+
+
+def full_mask(mask: Bool[Tensor, "..."]) -> Mask:
+    """A mask of shape (batch, keys), (batch, queries, keys) or the full one, in the full one.
+
+    Raises:
+        ConfigError: the mask is not boolean, or has another number of dimensions.
+    """
+    match mask.dtype, mask.dim():
+        case torch.bool, 4:
+            return mask
+        case torch.bool, 3:
+            return mask[:, None]
+        case torch.bool, 2:
+            return mask[:, None, None]
+    raise ConfigError(
+        f"a mask of {mask.dtype} with {mask.dim()} dimensions is none",
+        why="masks are boolean, True where a query may attend to a key, and have the shape (batch, "
+        "keys), (batch, queries, keys) or (batch, heads, queries, keys)",
+    )
 
 
 def attention_weights(
@@ -137,9 +161,15 @@ class MultiHeadAttention(nn.Module):
         self,
         x: Float[Tensor, "batch queries d_model"],
         memory: Float[Tensor, "batch keys d_model"] | None = None,
-        mask: Mask | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "batch queries d_model"]:
-        """Attention of each position of x to the memory, or else to x itself."""
+        """Attention of each position of x to the memory, or else to x itself.
+
+        Raises:
+            ConfigError: the mask has no shape of a mask, see `full_mask`.
+        """
+        if mask is not None:
+            mask = full_mask(mask)
         if memory is None:
             queries, keys_values = self.project(x)
         else:

@@ -37,7 +37,7 @@ from clearhead.model.pooling import (
 )
 from clearhead.model.positions import LearnedPositions, Positions, SinusoidalPositions
 from clearhead.model.transformer import Decoder, Encoder, EncoderClassifier, EncoderDecoder
-from clearhead.settings import Learned, ModelConfig, RunConfig, Sinusoidal
+from clearhead.settings import ClassifierConfig, Learned, ModelConfig, RunConfig, Sinusoidal
 from clearhead.tokenizer.protocol import PAD
 
 ACTIVATIONS = {
@@ -64,26 +64,9 @@ def build_model(
     Raises:
         ConfigError: the embeddings are shared, but the vocabularies differ.
     """
-    if config.shares_inputs and source_vocabulary != target_vocabulary:
-        raise ConfigError(
-            f"model.share_embeddings = {config.share_embeddings!r} needs one joint vocabulary",
-            why=f"the source has {source_vocabulary} tokens, the target {target_vocabulary}",
-            todo="set tokenizer.joint = true, or share_embeddings = 'target'",
-        )
-    parts = _Parts(config, attend)
-    source = nn.Embedding(source_vocabulary, config.d_model)
-    target = source if config.shares_inputs else nn.Embedding(target_vocabulary, config.d_model)
-    output = nn.Linear(config.d_model, target_vocabulary, bias=config.output_bias)
-    model = EncoderDecoder(
-        source_input=parts.encoder_input(parts.token_input(source)),
-        encoder=parts.encoder(),
-        target_input=parts.token_input(target),
-        decoder=parts.decoder(),
-        output=output,
-    )
-    _initialise(model, config.initialisation)
-    if config.share_embeddings in ("all", "target"):
-        output.weight = target.weight
+    parts = Parts(config, attend)
+    model = EncoderDecoder(*parts.of_translator(source_vocabulary, target_vocabulary))
+    initialise(model, config)
     return model
 
 
@@ -98,18 +81,9 @@ def build_classifier(
         labels: number of labels; 0 for an encoder that other models start from.
         attend: the attention function of every layer.
     """
-    parts, head = _Parts(run.model, attend), run.classifier
-    poolings = [parts.pooling(name) for name in head.pooling]
-    width = len(poolings) * run.model.d_model
-    model = EncoderClassifier(
-        input=parts.encoder_input(parts.input(inputs, run.input == "features")),
-        encoder=parts.encoder(),
-        pooling=Pooling(poolings),
-        hidden=_hidden_layer(head.hidden, width),
-        dropout=Dropout(head.dropout),
-        output=_output_layer(width, labels),
-    )
-    _initialise(model, run.model.initialisation)
+    parts, features = Parts(run.model, attend), run.input == "features"
+    model = EncoderClassifier(*parts.of_classifier(run.classifier, inputs, labels, features))
+    initialise(model, run.model)
     return model
 
 
@@ -127,12 +101,48 @@ def _output_layer(width: int, labels: int) -> nn.Linear:
         return nn.Linear(width, labels)
 
 
-class _Parts:
-    """Makes the parts of a model."""
+class Parts:
+    """Makes the parts of a model; `of_…` returns the arguments of a module's constructor."""
 
-    def __init__(self, config: ModelConfig, attend: Attend) -> None:
+    def __init__(self, config: ModelConfig, attend: Attend = attention, pad_id: int = PAD) -> None:
         self.config = config
         self.attend = attend
+        self.pad_id = pad_id
+
+    def of_translator(
+        self, source_vocabulary: int, target_vocabulary: int
+    ) -> tuple[Input, Encoder, TokenEmbedding, Decoder, nn.Linear]:
+        c = self.config
+        if c.shares_inputs and source_vocabulary != target_vocabulary:
+            raise ConfigError(
+                f"model.share_embeddings = {c.share_embeddings!r} needs one joint vocabulary",
+                why=f"the source has {source_vocabulary} tokens, the target {target_vocabulary}",
+                todo="set tokenizer.joint = true, or share_embeddings = 'target'",
+            )
+        source = nn.Embedding(source_vocabulary, c.d_model)
+        target = source if c.shares_inputs else nn.Embedding(target_vocabulary, c.d_model)
+        output = nn.Linear(c.d_model, target_vocabulary, bias=c.output_bias)
+        return (
+            self.encoder_input(self.token_input(source)),
+            self.encoder(),
+            self.token_input(target),
+            Decoder(*self.of_decoder()),
+            output,
+        )
+
+    def of_classifier(
+        self, head: ClassifierConfig, inputs: int, labels: int, features: bool
+    ) -> tuple[Input, Encoder, Pooling, nn.Module, Dropout, nn.Linear]:
+        poolings = [self.pooling(name) for name in head.pooling]
+        width = len(poolings) * self.config.d_model
+        return (
+            self.encoder_input(self.input(inputs, features)),
+            self.encoder(),
+            Pooling(poolings),
+            _hidden_layer(head.hidden, width),
+            Dropout(head.dropout),
+            _output_layer(width, labels),
+        )
 
     def norm(self) -> nn.Module:
         kind = StdPlusEpsilonNorm if self.config.norm_form == "std_plus_epsilon" else nn.LayerNorm
@@ -149,35 +159,52 @@ class _Parts:
         c = self.config
         return self.norm() if c.norm == "pre" and c.final_norm else nn.Identity()
 
-    def attention(self) -> MultiHeadAttention:
+    def of_attention(self) -> tuple[int, int, int, int, bool, Dropout, Attend]:
         c = self.config
-        dropout = Dropout(c.dropout.attention)
-        return MultiHeadAttention(
-            c.d_model, c.n_heads, c.key_width, c.value_width, c.attention_bias, dropout, self.attend
-        )
+        dropout, widths = Dropout(c.dropout.attention), (c.key_width, c.value_width)
+        return c.d_model, c.n_heads, *widths, c.attention_bias, dropout, self.attend
 
-    def feed_forward(self) -> FeedForward:
+    def attention(self) -> MultiHeadAttention:
+        return MultiHeadAttention(*self.of_attention())
+
+    def of_feed_forward(self) -> tuple[int, int, bool, nn.Module]:
         c = self.config
         if c.activation == "relu":
             activation = DroppedReLU(c.dropout.hidden)
         else:
             activation = nn.Sequential(ACTIVATIONS[c.activation](), Dropout(c.dropout.hidden))
-        return FeedForward(c.d_model, c.d_ff, c.feed_forward_bias, activation)
+        return c.d_model, c.d_ff, c.feed_forward_bias, activation
 
-    def encoder_layer(self) -> EncoderLayer:
-        return EncoderLayer(
+    def feed_forward(self) -> FeedForward:
+        return FeedForward(*self.of_feed_forward())
+
+    def of_encoder_layer(
+        self,
+    ) -> tuple[MultiHeadAttention, FeedForward, tuple[Residual, Residual], Dropout]:
+        return (
             self.attention(),
             self.feed_forward(),
             (self.residual(), self.residual()),
             Dropout(self.config.dropout.layer_output),
         )
 
-    def encoder(self) -> Encoder:
-        layers = [self.encoder_layer() for _ in range(self.config.encoder_layers)]
-        return Encoder(layers, self.final_norm())
+    def of_encoder(self) -> tuple[list[EncoderLayer], nn.Module]:
+        layers = range(self.config.encoder_layers)
+        return [EncoderLayer(*self.of_encoder_layer()) for _ in layers], self.final_norm()
 
-    def decoder_layer(self) -> DecoderLayer:
-        return DecoderLayer(
+    def encoder(self) -> Encoder:
+        return Encoder(*self.of_encoder())
+
+    def of_decoder_layer(
+        self,
+    ) -> tuple[
+        MultiHeadAttention,
+        MultiHeadAttention,
+        FeedForward,
+        tuple[Residual, Residual, Residual],
+        Dropout,
+    ]:
+        return (
             self.attention(),
             self.attention(),
             self.feed_forward(),
@@ -185,9 +212,9 @@ class _Parts:
             Dropout(self.config.dropout.layer_output),
         )
 
-    def decoder(self) -> Decoder:
-        layers = [self.decoder_layer() for _ in range(self.config.decoder_layers)]
-        return Decoder(layers, self.final_norm())
+    def of_decoder(self) -> tuple[list[DecoderLayer], nn.Module]:
+        layers = range(self.config.decoder_layers)
+        return [DecoderLayer(*self.of_decoder_layer()) for _ in layers], self.final_norm()
 
     def positions(self) -> Positions:
         match self.config.positions:
@@ -200,8 +227,8 @@ class _Parts:
 
     def token_input(self, embedding: nn.Embedding) -> TokenEmbedding:
         c = self.config
-        norm, dropout = self.embedding_norm(), Dropout(c.dropout.embeddings)
-        return TokenEmbedding(embedding, self.positions(), norm, dropout, c.scale_embeddings, PAD)
+        parts = self.positions(), self.embedding_norm(), Dropout(c.dropout.embeddings)
+        return TokenEmbedding(embedding, *parts, c.scale_embeddings, self.pad_id)
 
     def input(self, width: int, features: bool) -> TokenEmbedding | FeatureProjection:
         """The input of a classifier: `width` is the vocabulary, or the features of a frame."""
@@ -221,7 +248,7 @@ class _Parts:
             self.embedding_norm(),
             dropout,
             c.scale_embeddings,
-            PAD,
+            self.pad_id,
         )
 
     def encoder_input(self, inner: TokenEmbedding | FeatureProjection) -> Input:
@@ -242,10 +269,15 @@ class _Parts:
         return {"mean": MeanPooling, "first": FirstPooling, "maximum": MaximumPooling}[name]()
 
 
-def _initialise(model: nn.Module, how: str) -> None:
-    """Draw new weights as `ModelConfig.initialisation` names it, in the order of the modules."""
-    if how == "pytorch":
-        return
+def initialise(model: nn.Module, config: ModelConfig) -> None:
+    """Draw new weights as `initialisation` names it, in the order of the modules; then share."""
+    if config.initialisation != "pytorch":
+        _draw(model, config.initialisation)
+    if isinstance(model, EncoderDecoder) and config.share_embeddings in ("all", "target"):
+        model.output.weight = model.target_input.embedding.weight
+
+
+def _draw(model: nn.Module, how: str) -> None:
     for module in model.modules():
         for weight in filter(Tensor.numel, _matrices(module)):
             nn.init.xavier_uniform_(weight)

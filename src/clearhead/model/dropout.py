@@ -30,7 +30,8 @@ class Dropout(nn.Module):
     def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         if not self.drops:
             return x
-        if x.is_cuda:
+        # A compiler generates code for PyTorch's own dropout, not for random bytes of numpy.
+        if x.is_cuda or torch.compiler.is_compiling():
             return F.dropout(x, self.rate)
         return _ScaledMask.apply(x, *_kept(x.shape, self.rate))
 
@@ -48,6 +49,8 @@ class DroppedReLU(Dropout):
     def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         if not self.drops:
             return F.relu(x)
+        if torch.compiler.is_compiling() and not x.is_cuda:
+            return F.dropout(F.relu(x), self.rate)
         return _DroppedReLU.apply(x, self.rate)
 
 

@@ -8,12 +8,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from clearhead.model.attention import Mask, MultiHeadAttention
+from clearhead.model.attention import MultiHeadAttention, causal_mask
 from clearhead.model.dropout import Dropout
 
 Vectors = Float[Tensor, "batch length d_model"]
 Memory = Float[Tensor, "batch source d_model"]
 SourceMask = Bool[Tensor, "batch 1 1 source"]
+AnyMask = Bool[Tensor, "..."]
+"""True means "may attend"; (batch, keys), (batch, queries, keys), (batch, heads, queries, keys)."""
 
 
 class StdPlusEpsilonNorm(nn.Module):
@@ -89,7 +91,7 @@ class EncoderLayer(nn.Module):
         self.residuals = nn.ModuleList(residuals)
         self.output_dropout = output_dropout
 
-    def forward(self, x: Vectors, mask: Mask | None) -> Vectors:
+    def forward(self, x: Vectors, mask: AnyMask | None = None) -> Vectors:
         attend_residual, feed_residual = self.residuals
         x = attend_residual(x, lambda y: self.self_attention(y, mask=mask))
         x = feed_residual(x, self.feed_forward)
@@ -97,7 +99,10 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention over the encoder's output, the feed-forward network."""
+    """Masked self-attention, attention over the encoder's output, the feed-forward network.
+
+    Without a mask, a position attends to itself and to those before it.
+    """
 
     def __init__(
         self,
@@ -115,8 +120,13 @@ class DecoderLayer(nn.Module):
         self.output_dropout = output_dropout
 
     def forward(
-        self, x: Vectors, mask: Mask | None, memory: Memory, memory_mask: SourceMask | None
+        self,
+        x: Vectors,
+        memory: Memory,
+        mask: AnyMask | None = None,
+        memory_mask: AnyMask | None = None,
     ) -> Vectors:
+        mask = causal_mask(x.size(1), x.device) if mask is None else mask
         target_residual, source_residual, feed_residual = self.residuals
         x = target_residual(x, lambda y: self.self_attention(y, mask=mask))
         x = source_residual(x, lambda y: self.cross_attention(y, memory, memory_mask))

@@ -9,11 +9,19 @@ from typing import cast
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.model.attention import KeysValues, Mask, causal_mask
+from clearhead.model.attention import KeysValues, causal_mask, full_mask
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import Input, TokenEmbedding
-from clearhead.model.layers import DecoderLayer, EncoderLayer, Memory, SourceMask, Vectors
+from clearhead.model.layers import (
+    AnyMask,
+    DecoderLayer,
+    EncoderLayer,
+    Memory,
+    SourceMask,
+    Vectors,
+)
 from clearhead.model.pooling import Pooling
+from clearhead.tokenizer.protocol import BOS, EOS, PAD
 
 
 class Encoder(nn.Module):
@@ -24,14 +32,17 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.norm = norm
 
-    def forward(self, x: Vectors, mask: Mask | None) -> Vectors:
+    def forward(self, x: Vectors, mask: AnyMask | None = None) -> Vectors:
         for layer in self.layers:
             x = layer(x, mask)
         return self.norm(x)
 
 
 class Decoder(nn.Module):
-    """N identical layers over the target and the memory, and a final norm as in the encoder."""
+    """N identical layers over the target and the memory, and a final norm as in the encoder.
+
+    Without a mask, a position attends to itself and to those before it.
+    """
 
     def __init__(self, layers: Sequence[DecoderLayer], norm: nn.Module) -> None:
         super().__init__()
@@ -41,12 +52,13 @@ class Decoder(nn.Module):
     def forward(
         self,
         x: Vectors,
-        mask: Mask | None,
         memory: Memory,
-        memory_mask: SourceMask | None,
+        mask: AnyMask | None = None,
+        memory_mask: AnyMask | None = None,
     ) -> Vectors:
+        mask = causal_mask(x.size(1), x.device) if mask is None else mask
         for layer in self.layers:
-            x = layer(x, mask, memory, memory_mask)
+            x = layer(x, memory, mask, memory_mask)
         return self.norm(x)
 
     def project_memory(self, memory: Memory) -> list[KeysValues]:
@@ -58,9 +70,12 @@ class Decoder(nn.Module):
 class EncoderDecoder(nn.Module):
     """A translator: source tokens in, logits of the next target tokens out.
 
+    `pad_id`, `bos_id` and `eos_id` are padding, the start symbol of a target, and its end symbol.
     With `hidden`, `forward` leaves out the projection to the vocabulary, `output`: the loss applies
     it in chunks.
     """
+
+    pad_id, bos_id, eos_id = PAD, BOS, EOS
 
     def __init__(
         self,
@@ -81,30 +96,39 @@ class EncoderDecoder(nn.Module):
         self,
         source: Int[Tensor, "batch source"],
         target: Int[Tensor, "batch target"],
+        source_mask: AnyMask | None = None,
+        target_mask: AnyMask | None = None,
         hidden: bool = False,
     ) -> Float[Tensor, "batch target outputs"]:
-        memory, source_mask = self.encode(source)
-        states = self.decode(target, memory, source_mask)
+        memory, source_mask = self.encode(source, source_mask)
+        states = self.decode(target, memory, source_mask, target_mask)
         return states if hidden else self.output(states)
 
-    def encode(self, source: Int[Tensor, "batch source"]) -> tuple[Memory, SourceMask]:
-        """The encoder's output for a source and the mask that hides its padding."""
-        mask = self.source_input.mask(source)
+    def encode(
+        self, source: Int[Tensor, "batch source"], mask: AnyMask | None = None
+    ) -> tuple[Memory, SourceMask]:
+        """The encoder's output for a source and its mask, by default the one that hides padding."""
+        mask = self.source_input.mask(source) if mask is None else full_mask(mask)
         return self.encoder(self.source_input(source), mask), mask
 
     def decode(
-        self, target: Int[Tensor, "batch target"], memory: Memory, source_mask: SourceMask
+        self,
+        target: Int[Tensor, "batch target"],
+        memory: Memory,
+        source_mask: AnyMask,
+        mask: AnyMask | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
-        """Hidden states for a whole target at once.
+        """Hidden states for a whole target at once; its mask is causal by default.
 
         A target's padding is at its end, where the causal mask already hides it from all tokens.
         """
-        mask = causal_mask(target.size(1), target.device)
-        return self.decoder(self.target_input(target), mask, memory, source_mask)
+        return self.decoder(self.target_input(target), memory, mask, source_mask)
 
 
 class EncoderClassifier(nn.Module):
     """A classifier: an input's sequence in, the logits of its labels out."""
+
+    pad_id = PAD
 
     def __init__(
         self,
@@ -123,13 +147,13 @@ class EncoderClassifier(nn.Module):
         self.dropout = dropout
         self.output = output
 
-    def forward(self, x: Tensor) -> Float[Tensor, "batch labels"]:
-        memory, mask = self.encode(x)
+    def forward(self, x: Tensor, mask: AnyMask | None = None) -> Float[Tensor, "batch labels"]:
+        memory, mask = self.encode(x, mask)
         return self.output(self.dropout(self.hidden(self.pooling(memory, mask))))
 
-    def encode(self, x: Tensor) -> tuple[Memory, SourceMask]:
-        """The encoder's output for an input and the mask that hides its padding."""
-        mask = self.input.mask(x)
+    def encode(self, x: Tensor, mask: AnyMask | None = None) -> tuple[Memory, SourceMask]:
+        """The encoder's output for an input and its mask, by default the one that hides padding."""
+        mask = self.input.mask(x) if mask is None else full_mask(mask)
         return self.encoder(self.input(x), mask), mask
 
 

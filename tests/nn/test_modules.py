@@ -1,0 +1,275 @@
+"""Tests of the plain constructors: shapes, masks, ids, and the loops that people write."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import clearhead
+from clearhead import model as package
+from clearhead import nn
+from clearhead.errors import ClearheadError, ConfigError
+from clearhead.model import attention, layers, transformer
+
+SMALL: dict[str, Any] = dict(d_model=16, heads=2, layers=2, d_ff=32)
+
+
+def small(**choices: Any) -> nn.Transformer:
+    torch.manual_seed(1)
+    return nn.Transformer(13, 11, **{**SMALL, **choices})
+
+
+SOURCE = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0]])
+TARGET = torch.tensor([[1, 3, 4], [1, 5, 0]])
+
+
+def test_a_module_is_that_of_the_model_package() -> None:
+    for ours, theirs in (
+        (nn.Transformer, transformer.EncoderDecoder),
+        (nn.TransformerClassifier, transformer.EncoderClassifier),
+        (nn.Encoder, transformer.Encoder),
+        (nn.Decoder, transformer.Decoder),
+        (nn.EncoderLayer, layers.EncoderLayer),
+        (nn.DecoderLayer, layers.DecoderLayer),
+        (nn.MultiHeadAttention, attention.MultiHeadAttention),
+        (nn.FeedForward, layers.FeedForward),
+    ):
+        assert issubclass(ours, theirs)
+        assert [name for name in vars(ours) if name == "forward"] == [], "the same computation"
+    assert package.__doc__
+
+
+def test_each_has_the_shapes_of_its_documentation() -> None:
+    x, memory = torch.randn(2, 4, 16), torch.randn(2, 6, 16)
+    for module in (nn.MultiHeadAttention(16, 2), nn.FeedForward(16), nn.EncoderLayer(16, 2)):
+        assert module(x).shape == x.shape
+    assert nn.Encoder(16, 2, layers=3)(x).shape == x.shape
+    assert nn.DecoderLayer(16, 2)(x, memory).shape == x.shape
+    assert nn.Decoder(16, 2, layers=3)(x, memory).shape == x.shape
+    assert nn.PositionalEncoding(16)(x).shape == x.shape
+    assert small()(SOURCE, TARGET).shape == (2, 3, 11)
+    assert small()(SOURCE, TARGET, hidden=True).shape == (2, 3, 16)
+    assert nn.TransformerClassifier(13, 4, **SMALL)(SOURCE).shape == (2, 4)
+    frames = nn.TransformerClassifier(5, 4, features=True, d_model=16, heads=2, layers=1)
+    assert frames(torch.randn(2, 7, 5)).shape == (2, 4)
+
+
+def test_d_ff_is_four_times_the_width() -> None:
+    assert nn.FeedForward(16).hidden.out_features == 64
+    assert nn.EncoderLayer(16, 2).feed_forward.hidden.out_features == 64
+    assert nn.Transformer(9, 9, "tiny", d_model=32, heads=2).config.d_ff == 128
+    assert nn.Transformer(9, 9, "tiny").config.d_ff == 256
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_masks_of_each_shape_hide_the_same(norm: Any) -> None:
+    layer = nn.EncoderLayer(16, 2, norm=norm).eval()
+    x = torch.randn(2, 4, 16)
+    keep = SOURCE != 0
+    outputs = [
+        layer(x, mask)
+        for mask in (
+            keep,
+            keep[:, None].expand(2, 4, 4),
+            keep[:, None, None],
+            keep[:, None, None].expand(2, 2, 4, 4),
+        )
+    ]
+    for other in outputs[1:]:
+        torch.testing.assert_close(other, outputs[0])
+    # A hidden position has no effect on the others.
+    changed = x.clone()
+    changed[1, 2:] = torch.randn(2, 16)
+    torch.testing.assert_close(layer(changed, keep)[1, :2], outputs[0][1, :2])
+
+
+def test_a_mask_that_is_not_boolean_is_refused() -> None:
+    layer, x = nn.EncoderLayer(16, 2), torch.randn(2, 4, 16)
+    for mask in (torch.zeros(4, 4), torch.ones(2, 4, dtype=torch.long), torch.tensor(True)):
+        with pytest.raises(ConfigError):
+            layer(x, mask)
+
+
+def test_a_decoder_is_causal_unless_a_mask_is_given() -> None:
+    for module in (nn.DecoderLayer(16, 2).eval(), nn.Decoder(16, 2, layers=2).eval()):
+        x, memory = torch.randn(1, 5, 16), torch.randn(1, 3, 16)
+        changed = x.clone()
+        changed[0, -1] = torch.randn(16)
+        before, after = module(x, memory), module(changed, memory)
+        torch.testing.assert_close(before[0, :-1], after[0, :-1])
+        everything = torch.ones(1, 5, 5, dtype=torch.bool)
+        seeing = module(x, memory, everything), module(changed, memory, everything)
+        assert not torch.allclose(seeing[0][0, :-1], seeing[1][0, :-1])
+
+
+def test_own_masks_replace_those_of_a_transformer() -> None:
+    model = small().eval()
+    made = model(SOURCE, TARGET)
+    given = model(SOURCE, TARGET, source_mask=SOURCE != 0, target_mask=nn.causal_mask(3))
+    torch.testing.assert_close(given, made)
+    hidden = torch.tensor([[True, True, True, False]] * 2)
+    assert not torch.allclose(model(SOURCE, TARGET, source_mask=hidden), made)
+
+
+def test_other_special_ids_are_those_of_the_model() -> None:
+    """Renumbered ids and weights give the same model, outputs and scores."""
+    plain = small().eval()
+    other = small(pad_id=5, bos_id=9, eos_id=3).eval()
+    order = {0: 5, 1: 9, 2: 3, 5: 0, 9: 1, 3: 2}
+    rows = torch.tensor([order.get(i, i) for i in range(13)])
+    other.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        for name in ("source_input", "target_input"):
+            weight = plain.get_submodule(f"{name}.embedding").weight
+            moved = other.get_submodule(f"{name}.embedding").weight
+            moved[rows[: len(weight)]] = weight
+    torch.testing.assert_close(
+        other(rows[SOURCE], rows[TARGET]), plain(SOURCE, TARGET)[..., rows[:11].argsort()]
+    )
+    for beam_size in (1, 3):
+        expected = nn.beam_search(plain, SOURCE, beam_size, max_length=6)
+        found = nn.beam_search(other, rows[SOURCE], beam_size, max_length=6)
+        for (mine, *_), (best, *_) in zip(found, expected, strict=True):
+            assert mine.tokens == tuple(rows[list(best.tokens)].tolist())
+            assert mine.score == pytest.approx(best.score, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"pad_id": 1},
+        {"eos_id": 11},
+        {"heads": 3},
+        {"activation": "none"},
+        {"colour": 1},
+        {"size": "huge"},
+        {"share_embeddings": "all"},
+    ],
+)
+def test_a_wrong_setting_is_named(choices: dict[str, Any]) -> None:
+    with pytest.raises(ClearheadError):
+        small(**choices)
+
+
+def test_generate_is_greedy_search_by_hand() -> None:
+    model = small().eval()
+    found = model.generate(SOURCE, max_length=7)
+    for row, output in zip(SOURCE, found, strict=True):
+        written = [1]
+        while len(written) <= 7:
+            logits = model(row[None], torch.tensor([written]))[0, -1]
+            logits[:2] = -torch.inf
+            written.append(int(logits.argmax()))
+            if written[-1] == 2:
+                break
+        assert output == [i for i in written if i > 2]
+
+
+def test_a_limit_beyond_the_default_one_is_kept() -> None:
+    (output,) = small().eval().generate([[3]], max_length=60, min_length=50)
+    assert 50 <= len(output) <= 60
+
+
+WRONG = [[[]], [[13]], [[-1]], [["a"]], torch.zeros(2), torch.ones(1, 2)]
+
+
+@pytest.mark.parametrize("source", WRONG)
+def test_a_source_that_is_no_row_of_ids_is_refused(source: Any) -> None:
+    with pytest.raises(ClearheadError):
+        small().generate(source)
+
+
+def test_sampling_is_a_search_too() -> None:
+    model = small().eval()
+    draws = [model.generate(SOURCE, method="sampling", seed=seed) for seed in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
+
+
+class Counting:
+    """A stepper that counts up from the source's only id to 6, then ends."""
+
+    def start(self, sources: list[list[int]]) -> None:
+        self.last = torch.tensor([row[0] for row in sources])
+
+    def step(self, tokens: torch.Tensor) -> torch.Tensor:
+        self.last = torch.where(tokens == 1, self.last, tokens + 1)
+        return F.one_hot(torch.where(self.last > 6, 2, self.last), 9) * 20.0
+
+    def reorder(self, rows: torch.Tensor) -> None:
+        self.last = self.last[rows]
+
+
+def test_beam_search_runs_any_stepper() -> None:
+    found = nn.beam_search(Counting(), [[4], [6]], beam_size=2)
+    assert [best.tokens for best, *_ in found] == [(4, 5, 6), (6,)]
+
+
+def test_inspection_takes_such_a_model_with_ids_or_a_tokenizer() -> None:
+    class Letters:
+        def encode(self, text: str) -> list[int]:
+            return [ord(letter) - 94 for letter in text]
+
+        def decode(self, ids: list[int]) -> str:
+            return "".join(chr(i + 94) for i in ids)
+
+    model = small().eval()
+    seen = clearhead.record(model, [3, 4, 5], [4, 6])
+    named = clearhead.record(model, "abc", "bd", tokenizer=Letters())
+    assert named.source == ("a", "b", "c")
+    assert named.target[1:] == ("b", "d")
+    assert (named.logits == seen.logits).all()
+    expected = model(torch.tensor([[3, 4, 5]]), torch.tensor([[1, 4, 6]]))[0]
+    torch.testing.assert_close(torch.from_numpy(seen.logits), expected.detach())
+    found = clearhead.explain(model, "abc", "bd", tokenizer=Letters())
+    assert found.source == ("a", "b", "c")
+    other = clearhead.explain(small(pad_id=9, bos_id=2, eos_id=1).eval(), [3, 4], [4, 5, 1])
+    assert other.record.target == ("2", "4", "5")
+    assert other.outputs == ("4", "5", "1")
+
+    classifier = nn.TransformerClassifier(13, 4, **SMALL).eval()
+    assert clearhead.record(classifier, [3, 4]).logits.shape == (4,)
+    assert clearhead.explain(classifier, "ab", tokenizer=Letters()).outputs[0] in "0123"
+    with pytest.raises(ClearheadError):
+        clearhead.record(model, "abc", "bd")
+    with pytest.raises(ClearheadError):
+        clearhead.record(model, [3], [3], tokenizer=object())
+
+
+@pytest.mark.slow
+def test_a_model_learns_to_copy_in_a_plain_loop() -> None:
+    torch.manual_seed(1)
+    model = nn.Transformer(10, 10, d_model=32, heads=4, layers=1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(400):
+        source = torch.randint(3, 10, (64, 5))
+        target = torch.cat((torch.ones(64, 1), source, torch.full((64, 1), 2)), dim=1).long()
+        logits = model(source, target[:, :-1])
+        loss = F.cross_entropy(logits.transpose(1, 2), target[:, 1:])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    source = torch.randint(3, 10, (100, 5))
+    assert sum(a == b for a, b in zip(model.generate(source), source.tolist(), strict=True)) > 90
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_a_compiled_model_computes_the_same_and_trains() -> None:
+    model = small(dropout=0.0)
+    compiled = torch.compile(model)
+    torch.testing.assert_close(compiled(SOURCE, TARGET), model(SOURCE, TARGET))
+    dropping = small(dropout=0.5)
+    logits = torch.compile(dropping)(SOURCE, TARGET)
+    F.cross_entropy(logits.flatten(0, 1), TARGET.flatten()).backward()
+    assert all(p.grad is not None for p in dropping.parameters())
+
+
+def test_each_public_name_has_an_example_or_is_in_one() -> None:
+    examples = "\n".join(inspect.getdoc(getattr(nn, name)) or "" for name in nn.__all__)
+    examples += nn.__doc__ or ""
+    assert list(itertools.filterfalse(examples.__contains__, nn.__all__)) == []
