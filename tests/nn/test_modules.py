@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from clearhead import model as package
 from clearhead import nn
 from clearhead.errors import ClearheadError, ConfigError
 from clearhead.model import attention, layers, transformer
+from small_models import embedding_of
 
 SMALL: dict[str, Any] = dict(d_model=16, heads=2, layers=2, d_ff=32)
 
@@ -125,9 +127,8 @@ def test_other_special_ids_are_those_of_the_model() -> None:
     other.load_state_dict(plain.state_dict())
     with torch.no_grad():
         for name in ("source_input", "target_input"):
-            weight = plain.get_submodule(f"{name}.embedding").weight
-            moved = other.get_submodule(f"{name}.embedding").weight
-            moved[rows[: len(weight)]] = weight
+            old, new = (embedding_of(m.get_submodule(name)).weight for m in (plain, other))
+            new[rows[: len(old)]] = old
     torch.testing.assert_close(
         other(rows[SOURCE], rows[TARGET]), plain(SOURCE, TARGET)[..., rows[:11].argsort()]
     )
@@ -193,7 +194,7 @@ def test_sampling_is_a_search_too() -> None:
 class Counting:
     """A stepper that counts up from the source's only id to 6, then ends."""
 
-    def start(self, sources: list[list[int]]) -> None:
+    def start(self, sources: Sequence[Sequence[int]]) -> None:
         self.last = torch.tensor([row[0] for row in sources])
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
