@@ -34,7 +34,7 @@ ORDER = (
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""
 
-FAST_DECODER = {"fast_decoder", "cache", "torch_engine"}
+FAST_DECODER = {"fast_decoder", "cache", "changes", "torch_engine"}
 """The modules of `decoding` that know a model; the searches do not."""
 
 

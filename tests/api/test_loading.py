@@ -37,7 +37,13 @@ from clearhead.errors import (
 from clearhead.folder.model_folder import WEIGHTS, open_folder
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import read_tokenizers
-from exported_models import assert_same, fast_engine, random_folder, write_random_weights
+from exported_models import (
+    SOURCE_WORDS,
+    assert_same,
+    fast_engine,
+    random_folder,
+    write_random_weights,
+)
 from fake_translator import run
 from model_folders import without_manifest
 from small_models import small_config
@@ -635,3 +641,43 @@ def test_a_translation_of_the_memory_without_a_term_is_warned_of(
         assert [each.kind for each in same.warnings] == kinds
         # The translation of a similar text is only taken if it has the terms.
         assert bool(similar.match) == (not kinds)
+
+
+# Changes of the model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["ctranslate2", "auto", "torch"])
+def test_edits_act_with_every_engine_and_end(folder: Path, engine: Any) -> None:
+    text = " ".join(SOURCE_WORDS[:4])
+    translator = api.load_translator(folder, engine=engine, device="cpu")
+    before, seen = translator.translate([text], beam_size=2), translator.engine
+    with clearhead.edit(translator) as e:
+        e.scale("encoder", 0.0)
+        edited = translator.translate([text], beam_size=2)
+        off = api.load_translator(folder, engine="torch", ablate="encoder", device="cpu")
+        assert_same(off.translate([text], beam_size=2), edited)
+        logits = clearhead.record(translator, text, edited[0][0]).logits
+        assert np.allclose(logits, clearhead.record(off, text, edited[0][0]).logits, atol=1e-5)
+    assert translator.engine is seen
+    assert_same(translator.translate([text], beam_size=2), before)
+
+
+@pytest.mark.slow
+def test_a_changed_model_acts_or_is_refused(folder: Path) -> None:
+    text = " ".join(SOURCE_WORDS[:4])
+    for change in (
+        lambda model: model.decoder.register_forward_hook(lambda m, args, output: -output),
+        lambda model: model.decoder.norm.weight.detach().mul_(-1),
+    ):
+        exported = api.load_translator(folder, engine="ctranslate2")
+        plain = exported.translate([text])
+        change(exported.model)
+        with pytest.raises(ConfigError) as caught:
+            exported.translate([text])
+        assert "clearhead.edit" in str(caught.value.todo)
+        with pytest.raises(ConfigError):
+            exported.score([text], ["x"])
+        translator = api.load_translator(folder, engine="torch", device="cpu")
+        change(translator.model)
+        assert translator.translate([text])[0][0].score != pytest.approx(plain[0][0].score)

@@ -90,9 +90,25 @@ class Translator:
     def _own_model(self) -> EncoderDecoder:
         device = imported("torch").device("cpu")
 
+        from clearhead.decoding.changes import versions
         from clearhead.decoding.torch_engine import trained_translator
 
-        return trained_translator(self.folder, device, self._tokenizers)
+        model = trained_translator(self.folder, device, self._tokenizers)
+        self._versions = versions(model)
+        return model
+
+    def _check_model(self) -> None:
+        """Raise a ConfigError if `model` was changed, but the engine has weights of its own."""
+        if "_own_model" not in vars(self) or getattr(self.engine, "model", None):
+            return
+        from clearhead.decoding.changes import is_edited, versions
+
+        if is_edited(self.model) or versions(self.model) != self._versions:
+            raise ConfigError(
+                "the model was changed, but the translator runs with an export of its own",
+                where="translate",
+                todo="use clearhead.edit, or load it with engine='torch'",
+            )
 
     @property
     def source_tokenizer(self) -> Tokenizer:
@@ -168,6 +184,7 @@ class Translator:
             with_errors,
         )
 
+        self._check_model()
         settings = chosen_search(self.search if search is None else search, choices)
         if settings.method == "sampling" and self.glossary:
             what, todo = "sampling does not place the terms of a glossary", "use a beam search"
@@ -252,6 +269,7 @@ class Translator:
         """
         from clearhead.decoding.texts import score_texts, warn_of_hypotheses
 
+        self._check_model()
         sources, targets = texts_of(sources), texts_of(targets)
         if len(sources) != len(targets):
             raise DataError(

@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.decoding.beam import Node, Trace
 from clearhead.decoding.cache import DecodingState
+from clearhead.decoding.changes import is_edited, versions
 from clearhead.decoding.engine import (
     ONE_THREAD,
     PADDED_TOKENS,
@@ -49,7 +50,8 @@ class TorchEngine:
     """Translates with PyTorch and the searches of this package.
 
     Args:
-        model: the translator; after its weights change, create a new engine.
+        model: the translator. While one of its modules has a hook or an edit, the engine runs the
+            modules themselves, without a cache.
         products: makes the products with its weights.
         smaller: what the user can do if the memory of a GPU is full.
         scores: whether scores are needed. Without them greedy search is faster; its scores are
@@ -72,7 +74,8 @@ class TorchEngine:
         self._modules = nn.ModuleList(self.models)
         self.scores = scores
         self._smaller = smaller
-        self._decoders = [FastDecoder(each, products) for each in self.models]
+        self._products = products
+        self._read_weights()
 
     @property
     def longest_source(self) -> int:
@@ -85,8 +88,17 @@ class TorchEngine:
         found = [each.target_input.max_length for each in self.models]
         return min(filter(None, found), default=None)
 
+    def _read_weights(self) -> None:
+        self._decoders = [FastDecoder(each, self._products) for each in self.models]
+        self._versions = versions(self._modules)
+
     def _stepper(self) -> Stepper:
-        steppers = list(map(ModelStepper, self._decoders))
+        if self._versions != versions(self._modules):
+            self._read_weights()
+        steppers = [
+            PlainStepper(each.model) if is_edited(each.model) else ModelStepper(each)
+            for each in self._decoders
+        ]
         return steppers[0] if len(steppers) == 1 else Ensemble(steppers)
 
     def translate(
@@ -211,6 +223,38 @@ class ModelStepper:
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
         """Let new row i continue old row `rows[i]`."""
         self.state.reorder(rows)
+
+
+class PlainStepper:
+    """The step protocol by the modules of the model themselves, which read the whole prefix.
+
+    Slower than the fast decoder. Every hook and every edit of a module acts.
+    """
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        self._model = model
+        self._device = model.output.weight.device
+
+    @torch.inference_mode()
+    def start(self, sources: Sequence[Sequence[int]]) -> None:
+        """Encode the sources and begin one row for each."""
+        source = _padded(sources, self._device, self._model.pad_id)
+        self._memory, self._mask = self._model.encode(source)
+        self._read = source.new_empty(len(source), 0)
+
+    @torch.inference_mode()
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        """Append `tokens` to the rows and return the logits of the next tokens."""
+        self._read = torch.cat((self._read, tokens[:, None].to(self._device)), dim=1)
+        states = self._model.decode(self._read, self._memory, self._mask)
+        return self._model.output(states[:, -1]).float()
+
+    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
+        """Let new row i continue old row `rows[i]`."""
+        kept = rows.to(self._device)
+        self._read, self._memory, self._mask = (
+            each.index_select(0, kept) for each in (self._read, self._memory, self._mask)
+        )
 
 
 def _padded(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from torch import nn
 
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
@@ -16,7 +15,6 @@ from clearhead.inspect.heads import checked
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.own import inspected
 from clearhead.inspect.record import Array, Record, heat_table
-from clearhead.inspect.recording import ClassifierLike, TranslatorLike, has_target
 from clearhead.inspect.replay import Effects, Means, effects
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.view import replacements
@@ -119,7 +117,7 @@ class Explanation:
 
 
 def explain(
-    model: TranslatorLike | ClassifierLike | nn.Module,
+    model: Any,
     source: Any,
     target: Any = None,
     measures: str | Iterable[str] = ("removal",),
@@ -152,30 +150,19 @@ def explain(
     names = checked(measures, MEASURES, "a measure", "explain")
     model = inspected(model, tokenizer)
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "explain"):
-        if has_target(model, target, "explain"):
-            translator = cast(TranslatorLike, model)
-            subject = Subject.translation(translator, source, target)
-            tokens = translator.target_tokenizer.pieces
-        else:
-            classifier = cast(ClassifierLike, model)
-            subject = Subject.classification(classifier, source)
-
-            def tokens(ids: Iterable[int]) -> list[str]:
-                return [classifier.labels[i] for i in ids]
-
+        subject = Subject.of(model, source, target, "explain")
         if not is_short(subject):
             raise DataError(
                 "source and target are too long to explain",
                 why=f"{TOO_LONG}: each head and each word is switched off in turn",
                 todo="give shorter ones, or look at the weights: clearhead.record",
             )
-        means = replacements(ablate_by, subject.model, cast(TranslatorLike, model).folder)
-        return _explanation(subject, tokens, names, means)
+        means = replacements(ablate_by, subject.model, model.folder)
+        return _explanation(subject, names, means)
 
 
 def _explanation(
     subject: Subject,
-    names_of: Callable[[list[int]], list[str]],
     measures: Iterable[str],
     means: Means | None,
 ) -> Explanation:
@@ -187,7 +174,7 @@ def _explanation(
         source=tuple(word.text for word in subject.source_words),
         prefix=tuple(word.text for word in subject.target_words),
         outputs=subject.outputs,
-        choices=tuple(tuple(names_of(row.tolist())) for row in ids),
+        choices=tuple(tuple(subject.names_of(row.tolist())) for row in ids),
         log_probabilities=scores,
         heads=tuple(map(str, found.heads)),
         by_head=found.by_head,

@@ -30,7 +30,7 @@ from clearhead.inspect.record import (
     EncoderLayerRecord,
     Record,
 )
-from clearhead.inspect.view import layers_of, second_view
+from clearhead.inspect.view import layers_of, second_view, set_attend
 from clearhead.model.attention import Mask, MultiHeadAttention, attention_weights
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import ConvolvedInput
@@ -356,7 +356,7 @@ class Watch:
                 self.detail(place, "head_parts")(context @ output_by_head(watched))
             return context
 
-        watched.attend = attend
+        set_attend(watched, attend)
 
     def residual(self, residual: Residual, place: str) -> None:
         """Watch the sum x + Sublayer(…) and the output of the norm, whichever comes first."""

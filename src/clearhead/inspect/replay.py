@@ -105,6 +105,16 @@ class Replay(ABC):
         best = scores.topk(min(count, scores.size(-1)))
         return best.indices.cpu().numpy(), best.values.double().cpu().numpy()
 
+    @torch.no_grad()
+    def logits(self, rows: int) -> Tensor:
+        """(rows, places, outputs) the logits of the input, in as many equal rows."""
+        return self._logits([Change()] * rows, None)
+
+    def summed(self, logits: Tensor) -> Tensor:
+        """(rows,) the summed log-probability of the outcome, from logits."""
+        ids = torch.as_tensor(self.outcome, device=logits.device)
+        return self._scores(logits).gather(-1, ids.expand(len(logits), -1, -1)).sum(dim=(1, 2))
+
     def along(self, places: Sequence[int], scales: Sequence[float]) -> tuple[Array, Array]:
         """(rows,) log-probabilities at places, and (rows, source) gradients × embeddings.
 

@@ -21,6 +21,7 @@ from clearhead.inspect.recording import (
     ClassifierLike,
     TranslatorLike,
     check_length,
+    has_target,
     ids_of,
     record_classification,
     record_translation,
@@ -75,6 +76,18 @@ class Subject:
         self.source_pieces = tuple(map(str, range(self.replay.n_source)))
         self.target_pieces = tuple(map(str, range(self.replay.n_prefix)))
         self.outputs = tuple(map(str, self.replay.outcome[:, 0]))
+        self.names_of: Callable[[list[int]], Sequence[str]] = lambda ids: list(map(str, ids))
+
+    @classmethod
+    def of(cls, model: Any, source: Any, target: Any, where: str) -> Subject:
+        """The input and output of a translator or a classifier that a user gives.
+
+        Raises:
+            ConfigError: a translator has no target, a classifier has one, or it is neither.
+        """
+        if has_target(model, target, where):
+            return cls.translation(model, source, target)
+        return cls.classification(model, source)
 
     @classmethod
     def translation(cls, translator: TranslatorLike, source: Any, target: Any) -> Subject:
@@ -85,6 +98,7 @@ class Subject:
         found = cls(translator.model, source_ids, target_ids, finished=finished)
         found.source_pieces = tuple(translator.source_tokenizer.pieces(source_ids))
         found.target_pieces = tuple(tokenizer.pieces(read))[: found.replay.n_prefix]
+        found.names_of = tokenizer.pieces
         found.outputs = tuple(tokenizer.pieces(found.replay.outcome[:, 0].tolist()))
         return found
 
@@ -118,7 +132,8 @@ class Subject:
             found.replay.outcome = np.array(every if found.multi_label else correct[:1])[:, None]
         found.source_pieces = tuple(names)
         shown = (*known, *(f"not {name}" for name in known))
-        found.outputs = tuple(shown[i] for i in found.replay.outcome[:, 0])
+        found.names_of = lambda ids: [shown[i] for i in ids]
+        found.outputs = tuple(found.names_of(found.replay.outcome[:, 0].tolist()))
         return found
 
     @property

@@ -20,7 +20,7 @@ from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.inspect.findings import STUDY, read_finding
 from clearhead.inspect.heads import Head
-from clearhead.model.attention import Mask, MultiHeadAttention, attention
+from clearhead.model.attention import Attend, Mask, MultiHeadAttention, attention
 from clearhead.model.dropout import Dropout
 from clearhead.model.layers import DecoderLayer, EncoderLayer
 
@@ -63,6 +63,30 @@ def attentions_of(model: nn.Module) -> dict[str, MultiHeadAttention]:
     return found
 
 
+class Edited:
+    """An attention function whose values and mask are edited before."""
+
+    def __init__(self, attend: Attend) -> None:
+        self.attend = attend
+        self.edits: list[Callable[[Tensor, Mask | None, Tensor], tuple[Tensor, Mask | None]]] = []
+
+    def __call__(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask | None, dropout: Dropout
+    ) -> Tensor:
+        for edit in self.edits:
+            values, mask = edit(values, mask, queries)
+        return self.attend(queries, keys, values, mask, dropout)
+
+
+def set_attend(changed: MultiHeadAttention, attend: Attend) -> None:
+    """Give an attention of a view another function; edits of what it reads stay."""
+    before = changed.attend
+    changed.attend = attend
+    if isinstance(before, Edited):
+        changed.attend = around = Edited(attend)
+        around.edits = before.edits
+
+
 def intercept(
     watched: MultiHeadAttention,
     values: Callable[[Tensor], Tensor] = lambda values: values,
@@ -75,7 +99,7 @@ def intercept(
     ) -> Tensor:
         return context(attention(queries, keys, values(read), mask, dropout))
 
-    watched.attend = attend
+    set_attend(watched, attend)
 
 
 def heads_of(model: nn.Module) -> tuple[Head, ...]:
