@@ -162,7 +162,12 @@ class Subject:
             found = record_translation(self.model, self._source, self._target, keep)
         else:
             found = record_classification(self.model, self._source, keep)
-        return dataclasses.replace(found, source=self.source_pieces, target=self.target_pieces)
+        return dataclasses.replace(
+            found,
+            source=self.source_pieces,
+            target=self.target_pieces,
+            predicted=self.outputs if self.is_translation else (),
+        )
 
     @property
     def pooled(self) -> Array:
