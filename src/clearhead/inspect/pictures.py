@@ -41,7 +41,7 @@ from clearhead.inspect.drawing import (
     heatmaps,
     label_text,
 )
-from clearhead.inspect.explanation import TOO_LONG, is_short
+from clearhead.inspect.explanation import TOO_LONG, is_short, untranslated
 from clearhead.inspect.heads import KINDS, Attention, Head, Stack
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import FAINTEST, Array, Record
@@ -108,8 +108,11 @@ def pictures_of_subject(
         # Symbols, which attract attention, are aligned only if there is nothing else.
         first, second = subject.source_words or sources, subject.output_words or words
         matrix = word_matrix(rows, shift, first, second)
-        linked = plain(links(matrix, rule))
-        return alignment_figure(matrix, linked, _texts(first), _texts(second), how)
+        none = untranslated(subject, found().by_source) if is_short(subject) else []
+        dropped = [sources[i] for i in none]
+        linked = [link for link in links(matrix, rule) if first[link.source] not in dropped]
+        sides = _texts(first), _texts(second)
+        return alignment_figure(matrix, plain(linked), *sides, how, _texts(dropped))
 
     own: dict[str, Draw] = {} if labels else {"alignment": alignment}
     if is_short(subject):
@@ -323,6 +326,7 @@ def alignment_figure(
     source: Sequence[str],
     target: Sequence[str],
     how: str,
+    dropped: Sequence[str] = (),
 ) -> Figure:
     """The shares of source words (target words, source words), with a frame around each link."""
     positive = matrix.clip(min=0)
@@ -331,6 +335,8 @@ def alignment_figure(
     marked = [(target, source) for source, target in links]
     panel = Panel("", shares, down, across, fitting_cells(shares.shape), marked=marked)
     note = f"By {how}. Each row sums to 1; a frame is a link between two words."
+    if dropped:
+        note += f" Perhaps not translated: {', '.join(map(label_text, dropped))}."
     scale = Scale("share of the target word", AMOUNT, 0.0, 1.0, max(shares.shape) > MANY)
     return heatmaps("Alignment of source and target words", [panel], scale, 1, note)
 
