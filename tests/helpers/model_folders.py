@@ -91,9 +91,9 @@ def write_models(folder: Path) -> None:
     config = replace(config, task="classification", data=DataConfig(max_length=LONGEST))
     write_classifier(folder / "texts", config)
     write_classifier(folder / "rival", config)
-    write_classifier(folder / "encoder", config, ())
     write_classifier(folder / "several", replace(config, classifier=SEVERAL))
     write_classifier(folder / "features", replace(config, input="features"))
+    write_classifier(folder / "encoder", config, ())
 
 
 SEVERAL = ClassifierConfig(multi_label=True)

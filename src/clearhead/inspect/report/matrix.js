@@ -148,7 +148,8 @@ function hatch(context, matrix, width, left, top, side) {
     if (isMasked) context.rect(left + column * side, top + row * side, side, side);
   });
   context.clip();
-  context.strokeStyle = getComputedStyle(document.body).getPropertyValue("--strong-line");
+  context.strokeStyle = getComputedStyle(document.body).color;
+  context.globalAlpha = 0.4;
   context.beginPath();
   const [wide, high] = [width * side, matrix.rows.length * side];
   for (let x = left - high; x < left + wide; x += 8) {
@@ -178,9 +179,13 @@ function drawNames(context, rowNames, columnNames, left, top, side, font) {
   context.font = font(Math.min(13, side - 2));
   context.textBaseline = "middle";
   context.textAlign = "right";
-  rowNames.forEach((name, row) =>
-    context.fillText(fitted(context, name, left - 8), left - 6, top + (row + 0.5) * side),
-  );
+  rowNames.forEach((name, row) => {
+    // Both parts of "reads → predicts" must be seen.
+    const parts = context.measureText(name).width <= left - 8 ? [name] : name.split(" → ");
+    const width = (left - 8) / parts.length - 12 * (parts.length - 1);
+    const cut = parts.map((part) => fitted(context, part, width));
+    context.fillText(cut.join(" → "), left - 6, top + (row + 0.5) * side);
+  });
   context.textAlign = "left";
   columnNames.forEach((name, column) => {
     context.save();
