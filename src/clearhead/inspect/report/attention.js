@@ -49,16 +49,11 @@ export function headTitle(name) {
   return KINDS[kind] ? `${KINDS[kind].short} ${layer}, head ${head}` : name;
 }
 
-/** The measure that the state names, else removal, which is exact, else the first. */
-export function measureOf(state, item) {
-  const named = (name) => item.measures.find((measure) => measure.name === name);
-  return named(state.measure) ?? named("removal") ?? item.measures[0];
-}
-
 /** The choice of the state, within what this item has: {show, kind, layer, head, measure}. */
 export function choiceOf(state, item) {
   const kinds = kindsOf(item);
-  const measure = measureOf(state, item);
+  const named = (name) => item.measures.find((measure) => measure.name === name);
+  const measure = named(state.measure) ?? named("removal") ?? item.measures[0];
   let show = state.show;
   if (show === "measure" ? !measure : !kinds.includes(show))
     show = measure ? "measure" : kinds.at(-1);
