@@ -4,20 +4,24 @@
     .venv/bin/python benchmarks/inside.py heads runs/multi30k test.de test.en
     .venv/bin/python benchmarks/inside.py warning runs/multi30k test.de test.en
     .venv/bin/python benchmarks/inside.py alignment runs/phrasebook-de-en
+    .venv/bin/python benchmarks/inside.py untranslated runs/phrasebook-de-en
     .venv/bin/python benchmarks/inside.py cost runs/multi30k
 
 `faithfulness` deletes source words in the order of each measure. `heads` measures the importance of
 every head on the validation data of the run, and BLEU of the given test set without the least
 important ones. `warning` counts the outputs of which a report says that the source hardly counts.
 `alignment` compares word alignments with those of the phrasebook's grammar, beside
-eflomal if it is installed. `cost` measures seconds.
+eflomal if it is installed. `untranslated` counts the source words that are marked as perhaps not
+translated, in correct translations and in the same without one word. `cost` measures seconds.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -47,6 +51,7 @@ from clearhead.inspect.alignment import (
     choose,
     pair_of,
     plain,
+    unlinked,
 )
 from clearhead.inspect.explanation import SOURCE_COUNTS
 from clearhead.inspect.faithfulness import measured_belief
@@ -67,7 +72,15 @@ TOKENS = 30
 def main(words: list[str] | None = None) -> int:
     """Measure, print and record."""
     parser = make_parser(__doc__)
-    parser.add_argument("part", choices=("faithfulness", "heads", "warning", "alignment", "cost"))
+    parts: dict[str, Callable[[argparse.Namespace, Results], None]] = {
+        "faithfulness": measure_faithfulness,
+        "heads": measure_heads,
+        "warning": measure_warning,
+        "alignment": measure_alignment,
+        "untranslated": measure_untranslated,
+        "cost": measure_cost,
+    }
+    parser.add_argument("part", choices=[*parts])
     parser.add_argument("folder", nargs="?", help="a model folder of a translator")
     parser.add_argument("source", nargs="?", help="sentences, one per line")
     parser.add_argument("reference", nargs="?", help="their translations")
@@ -75,13 +88,6 @@ def main(words: list[str] | None = None) -> int:
     add_threads(parser)
     options = parser.parse_args(words)
     results = Results("inside", words, options.output)
-    parts: dict[str, Callable[[argparse.Namespace, Results], None]] = {
-        "faithfulness": measure_faithfulness,
-        "heads": measure_heads,
-        "warning": measure_warning,
-        "alignment": measure_alignment,
-        "cost": measure_cost,
-    }
     return exit_code_of(partial(parts[options.part], options, results))
 
 
@@ -251,6 +257,42 @@ def measure_alignment(options: argparse.Namespace, results: Results) -> None:
             subject=name,
             claim=claim,
             more={"pairs": len(test), "chosen on": chosen_on},
+        )
+    print_results(results.records)
+    results.write()
+
+
+def measure_untranslated(options: argparse.Namespace, results: Results) -> None:
+    """Marks on words of correct translations, and on a word whose translation is taken out."""
+    translator = loaded(options)
+    test = phrasebook(translator.config.data.train[0].split(":")[1]).test
+    draw = random.Random(1)
+    counts = Counter[str]()
+    for each in test:
+        linked = {source for source, _ in each.alignment}
+        counts["words"] += len(linked)
+        marked = unlinked(pair_of(translator, each.source, each.target))
+        counts["words marked"] += len(marked & linked)
+        ends = [Counter(side) for side in zip(*each.alignment, strict=True)]
+        alone = [(a, b) for a, b in each.alignment if ends[0][a] == ends[1][b] == 1]
+        words = each.target.split()
+        if alone and len(words) > 1:
+            source, target = draw.choice(sorted(alone))
+            rest = " ".join(words[:target] + words[target + 1 :])
+            marked = unlinked(pair_of(translator, each.source, rest))
+            counts["dropped"] += 1
+            counts["dropped marked"] += source in marked
+            counts["others"] += len(linked) - 1
+            counts["others marked"] += len(marked & linked - {source})
+    for kind, subject in (
+        ("words", "words of correct translations"),
+        ("dropped", "words whose translation was taken out"),
+        ("others", "the other words of these sentences"),
+    ):
+        share = 100 * counts[f"{kind} marked"] / counts[kind]
+        more = {"words": counts[kind]}
+        results.add(
+            "words marked as perhaps not translated", "%", [share], subject=subject, more=more
         )
     print_results(results.records)
     results.write()

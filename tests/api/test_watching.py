@@ -60,8 +60,8 @@ def test_a_run_is_the_same_with_and_without_a_watch(tmp_path: Path) -> None:
     assert not (tmp_path / "plain" / "training" / "attention").exists()
     found = watched(tmp_path / "watched")
     assert {number: [step for step, _ in files] for number, files in found.items()} == {
-        1: [4, 8, 12],
-        2: [4, 8, 12],
+        1: [0, 4, 8, 12],
+        2: [0, 4, 8, 12],
     }
 
 
@@ -85,7 +85,7 @@ def test_an_interrupted_run_has_the_records_of_an_uninterrupted_one(tmp_path: Pa
     parts = watching(small_run(tmp_path, "parts"))
     train(whole)
     train(parts, Watcher(interrupt_at=4))
-    assert set(arrays(parts)) == {"step-4-1.npz 4", "step-4-2.npz 4"}
+    assert set(arrays(parts)) == {f"step-{step}-{n}.npz {step}" for step in (0, 4) for n in (1, 2)}
     # A record of a step that is made again, as after a kill, is removed.
     later = Path(parts.folder) / "training" / "attention" / "step-7-1.npz"
     later.write_bytes(b"later")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -171,7 +172,7 @@ def test_an_alignment_uses_the_measure_that_was_chosen(models: Path, tmp_path: P
     words = "b a c", "--target", "d a", "--only", "alignment", "--format", "svg"
     words = (*words, "-o", str(tmp_path / "p"))
     drawn(folder, *words)
-    assert "By mean of all layers." in texts_of(tmp_path / "p")
+    assert "By mean of all layers, where the decoder predicts" in texts_of(tmp_path / "p")
     aligner = {
         "measure": "decoder.1.cross.1",
         "shift": 1,
@@ -181,7 +182,7 @@ def test_an_alignment_uses_the_measure_that_was_chosen(models: Path, tmp_path: P
     }
     write_finding(open_folder(folder), ALIGNMENT, {**aligner, "sentences": 1})
     drawn(folder, *words)
-    assert "By decoder.1.cross.1." in texts_of(tmp_path / "p")
+    assert "By decoder.1.cross.1, where the decoder reads" in texts_of(tmp_path / "p")
 
 
 def test_a_translator_is_drawn_with_a_given_target(models: Path, tmp_path: Path) -> None:
@@ -195,7 +196,9 @@ def test_a_translator_is_drawn_with_a_given_target(models: Path, tmp_path: Path)
     assert [each.name for each in others] == ["head-effects.pdf", "head-effects.svg"]
     assert pdf.read_bytes().startswith(b"%PDF")
     svg = path.read_text(encoding="utf-8")
-    assert [svg.count(f">{word}<") for word in ("a", "b", "c", "d")] == [0, 2, 1, 1]
+    assert [svg.count(f">{word}<") for word in ("a", "b", "c", "d")] == [0, 2, 0, 0]
+    *rows, _ = re.findall(r">([^<]+ → [^<]+)<", svg)  # and the title of the rows
+    assert rows == ["&lt;sos&gt; → d", "d → c", "c → &lt;eos&gt;"]
 
 
 def test_a_classifier_of_texts_is_drawn(models: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from clearhead.decoding.ctranslate2_engine import CTranslate2Engine
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.folder.model_folder import open_folder
-from clearhead.inspect.alignment import Aligner
+from clearhead.inspect.alignment import Aligner, pair_of, parse_pharaoh, unlinked
 from clearhead.inspect.faithfulness import measured_belief
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, STUDY, write_finding
 from clearhead.inspect.subject import Subject
@@ -29,10 +29,15 @@ from model_folders import WORDS
 pytestmark = pytest.mark.slow
 
 
+PAIRS = (("a b c", "c b"), ("d", "a d"), ("b a", "d d d"))
+"""Those of the files that are not empty."""
+
+
 @pytest.fixture(scope="module")
 def models(models: Path) -> Path:
     """The models beside files for them."""
     (models / "s").write_text("a b c\nd\n\nb a\n")
+    (models / "one").write_text("a b c\n")
     (models / "t").write_text("c b\na d\nb\nd d d\n")
     (models / "examples.tsv").write_text("text\tlabel\na b\tyes\nc\tno\nd a\tperhaps\n")
     return models
@@ -96,13 +101,12 @@ def test_without_a_head_is_what_the_study_says(models: Path, by: str) -> None:
     out, _ = succeeded("study", models / "translator", *sample, "--json")
     study = json.loads(out)
     assert study["ablate_by"] == by
-    pairs = [("a b c", "c b"), ("d", "a d"), ("b a", "d d d")]
 
     def loss(ablate: str) -> float:
         options: Any = {"ablate": ablate, "ablate_by": by} if ablate else {}
         translator = clearhead.load(models / "translator", device="cpu", **options)
         assert isinstance(translator, clearhead.Translator)
-        found = [Subject.translation(translator, *pair).replay for pair in pairs]
+        found = [Subject.translation(translator, *pair).replay for pair in PAIRS]
         scores = np.concatenate([replay.log_probabilities()[0, :, 0] for replay in found])
         return -float(scores.mean())
 
@@ -225,8 +229,14 @@ def test_pairs_are_aligned(models: Path, tmp_path: Path) -> None:
     folder, pairs = models / "translator", ("--source", models / "s", "--target", models / "t")
     out, err = succeeded("align", folder, *pairs)
     lines = out.splitlines()
-    assert all(len(line.split()) >= n for line, n in zip(lines, [3, 2, 0, 3], strict=True))
     assert lines[2] == ""
+    translator = clearhead.load(folder, device="cpu")
+    assert isinstance(translator, clearhead.Translator)
+    for line, (source, target) in zip((lines[0], lines[1], lines[3]), PAIRS, strict=True):
+        found = parse_pharaoh(line, "x")
+        none = unlinked(pair_of(translator, source, target))
+        assert not none & {source for source, _ in found}
+        assert none or len(found) >= max(len(source.split()), len(target.split()))
     assert "removal" in err
     kept = json.loads((folder / FOLDER / ALIGNMENT).read_text())
     assert kept["criterion"] == "removal"
@@ -290,6 +300,31 @@ def test_a_report_is_written(models: Path, tmp_path: Path) -> None:
     words = ("--input", tmp_path / "x.npz", "--lines", "2", "-o", report)
     succeeded("inspect", models / "features", *words)
     assert "sequence 2" in report.read_text()
+
+
+def test_an_encoder_without_labels_has_a_report(models: Path, tmp_path: Path) -> None:
+    report = tmp_path / "r.html"
+    succeeded("inspect", models / "encoder", "a b c", "-o", report)
+    (item,) = written_in(report)["items"]
+    assert item["attention"]["encoder"]["shape"][2:] == [3, 3]
+    assert item["walk"]
+    assert item["measures"] == item["labels"] == item["outputs"]["pieces"] == []
+
+
+def test_a_report_takes_the_options_of_a_search(models: Path, tmp_path: Path) -> None:
+    report, folder = tmp_path / "r.html", models / "translator"
+    succeeded("inspect", folder, "a b c", "--beam-size", "2", "-o", report)
+    (item,) = written_in(report)["items"]
+    assert item["beam"]["beam_size"] == 2
+    expected, _ = succeeded("translate", folder, "-i", models / "one", "--sample", "--seed", "7")
+    succeeded("inspect", folder, "a b c", "--sample", "--seed", "7", "-o", report)
+    (item,) = written_in(report)["items"]
+    assert item["target"]["text"] == expected.strip()
+    assert item["beam"] is None  # it was not searched for with a beam
+    assert "--sample" in failed("inspect", folder, "a", "--target", "b", "--sample")
+    assert "--beam-size" in failed("inspect", folder, "a", "--target", "b", "--beam-size", "2")
+    assert "--beam-size" in failed("inspect", models / "texts", "a", "--beam-size", "2")
+    assert "--sample" in failed("inspect", folder, "a", "--temperature", "0.5")
 
 
 def test_a_report_shows_what_ctranslate2_found(

@@ -13,6 +13,8 @@ from clearhead.inspect.record import DecoderLayerRecord, EncoderLayerRecord, Rec
 
 SOURCE = ("▁the", "▁cat", "▁is", "▁black", ".")
 TARGET = ("<s>", "▁el", "▁gato", "▁negro")
+ROWS = ("<s> → ▁el", "▁el → ▁gato", "▁gato → ▁negro", "▁negro → …")
+"""The names of the rows of the decoder."""
 
 
 def made_record(

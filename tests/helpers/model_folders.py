@@ -82,7 +82,7 @@ def change_tree(folder: Path, name: str, change: Callable[[Any], object]) -> Non
 
 
 def write_models(folder: Path) -> None:
-    """`translator`, the classifiers `texts`, `rival`, `several`, and `features`."""
+    """`translator`, the classifiers `texts`, `rival`, `several` and `features`, and `encoder`."""
     torch.manual_seed(2)
     words = TokenizerConfig(kind="words", joint=True)
     config = RunConfig(model=MODEL, tokenizer=words, search=SEARCH)
@@ -93,6 +93,7 @@ def write_models(folder: Path) -> None:
     write_classifier(folder / "rival", config)
     write_classifier(folder / "several", replace(config, classifier=SEVERAL))
     write_classifier(folder / "features", replace(config, input="features"))
+    write_classifier(folder / "encoder", config, ())
 
 
 SEVERAL = ClassifierConfig(multi_label=True)

@@ -25,6 +25,9 @@ from clearhead.inspect.alignment import (
     plain,
     word_matrix,
 )
+from clearhead.inspect.explanation import UNTRANSLATED
+from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.replay import Change
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.words import Word
 from small_models import random_model, small_config
@@ -106,6 +109,20 @@ def test_what_is_no_link_is_an_error(line: str) -> None:
     with pytest.raises(DataError) as error:
         parse_pharaoh(line, "gold:7")
     assert error.value.where == "gold:7"
+
+
+def test_a_word_without_which_the_output_is_more_probable_has_no_link() -> None:
+    subject = Subject(random_model(small_config(), scale=2).eval(), SOURCE, TARGET)
+    source = [Word(str(i), (i,)) for i in range(len(SOURCE))]
+    target = [Word(str(i), (i,)) for i in range(len(TARGET))]
+    scores = subject.replay.log_probabilities([Change(), *(Change(source=(i,)) for i in range(5))])
+    falls = scores[0].sum() - scores[1:].sum(axis=(1, 2))
+    dropped = set(np.flatnonzero(falls <= UNTRANSLATED))
+    assert 0 < len(dropped) < len(SOURCE)
+    matrix = word_matrix(MEASURES["rollout"].compute(subject), 0, source, target)
+    found = align((subject, source, target), Aligner("rollout", 0, "both", "named", 0.0, 0))
+    assert found == [link for link in links(matrix, "both") if link.source not in dropped]
+    assert found != links(matrix, "both")
 
 
 def test_a_word_that_the_model_does_not_read_has_no_link() -> None:

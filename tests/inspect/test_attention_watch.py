@@ -44,10 +44,20 @@ def test_records_of_steps_that_are_made_again_are_removed(tmp_path: Path) -> Non
     assert own.exists()
 
 
+def test_the_first_record_is_made_before_the_first_step(tmp_path: Path) -> None:
+    watch = AttentionWatch(tmp_path, lambda: [made_record()])
+    watch.observe(started(0))
+    watch.observe(validated(5))
+    assert [step for step, _ in watched(tmp_path)[1]] == [0, 5]
+    watch.observe(started(5))  # resumed
+    assert [step for step, _ in watched(tmp_path)[1]] == [0, 5]
+
+
 def test_a_record_that_cannot_be_written_gives_one_warning(tmp_path: Path) -> None:
     (tmp_path / "training").write_text("in the way")
 
     watch, other = AttentionWatch(tmp_path, lambda: [made_record()]), Watcher()
+    notify([watch, other], started(0))
     notify([watch, other], validated(1))
     notify([watch, other], validated(2))
     notes = [event for event in other.events if type(event).__name__ == "Note"]

@@ -13,6 +13,7 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.explanation import explain
 from clearhead.inspect.replay import Change
 from clearhead.inspect.subject import Subject
+from small_models import random_model, small_config
 from small_translators import Classifier, Translator
 
 
@@ -158,6 +159,14 @@ def test_a_notebook_shows_a_table_in_which_every_word_is_text() -> None:
 def test_mistakes(model: Any, source: str, target: Any, measures: Any, error: type) -> None:
     with pytest.raises(error):
         explain(model, source, target, measures)
+
+
+def test_words_without_which_the_output_is_more_probable_are_named() -> None:
+    found = explain(Translator(random_model(small_config(), scale=3)), "a b c d e", "p q s")
+    falls = found.by_source[..., 0].sum(axis=1)
+    dropped = [word for word, fall in zip(found.source, falls, strict=True) if fall <= -0.5]
+    assert found.untranslated == tuple(dropped) == ("d",)
+    assert explain(Classifier(), "x y").untranslated == ()
 
 
 def test_an_encoder_without_labels_has_no_output_to_explain() -> None:

@@ -62,7 +62,7 @@ from clearhead.inspect.pictures import (
 )
 from clearhead.inspect.record import Record
 from clearhead.inspect.report.page import FOLDER
-from made_records import SOURCE, TARGET, draw_all, made_record, words
+from made_records import ROWS, SOURCE, TARGET, draw_all, made_record, words
 from pictures import assert_legible, contrast, drawn, heading, mesh, names, panels, title_of
 
 HEADS = tuple(
@@ -81,10 +81,10 @@ def test_the_weights_of_a_head_are_drawn_with_queries_down_and_keys_across(
     figure = attention_figure(record, "cross", layer, head)
     (axes,) = panels(figure)
     np.testing.assert_array_equal(drawn(axes), record.cross_attentions[layer, head])
-    assert names(axes.get_yticklabels()) == TARGET
+    assert names(axes.get_yticklabels()) == ROWS
     assert names(axes.get_xticklabels()) == SOURCE
     assert (axes.get_ylabel(), axes.get_xlabel()) == (
-        "query: target position",
+        "query: reads → predicts",
         "key: source position",
     )
     # The first query is above the others.
@@ -134,15 +134,52 @@ def test_each_head_of_each_layer_has_a_panel_on_the_same_scale(
     assert [bool(one.get_xticklabels()) for one in axes] == [n >= heads for n in range(2 * heads)]
 
 
-def test_masked_positions_are_left_blank() -> None:
+def test_masked_positions_are_hatched_and_named() -> None:
     record = made_record()
-    (axes,) = panels(attention_figure(record, "decoder", 0, 1))
+    figure = attention_figure(record, "decoder", 0, 1)
+    (axes,) = panels(figure)
     ahead = np.triu(np.ones((4, 4), dtype=bool), k=1)
     np.testing.assert_array_equal(drawn(axes).mask, ahead)
     np.testing.assert_array_equal(drawn(axes).filled(0), record.decoder_attentions[0, 1])
     assert len(axes.texts) == 10
     assert to_rgb(MASKED) == pytest.approx(mesh(axes).to_rgba(drawn(axes))[0, 3, :3])
-    assert names(axes.get_xticklabels()) == names(axes.get_yticklabels()) == TARGET
+    assert names(axes.get_xticklabels()) == TARGET
+    assert names(axes.get_yticklabels()) == ROWS
+    hatched = np.zeros_like(ahead)
+    for one in axes.patches:
+        assert isinstance(one, Rectangle)
+        assert one.get_hatch()
+        (x, y), width = one.get_xy(), one.get_width()
+        hatched[int(y), int(x) : int(x + width)] = True
+    np.testing.assert_array_equal(hatched, ahead)
+    assert "Hatched: masked" in figure.texts[1].get_text()
+    others = attention_figure(record, "cross"), attention_figure(record)
+    assert not any("Hatched" in figure.texts[1].get_text() for figure in others)
+
+
+def test_a_known_prediction_names_the_last_row_and_long_names_keep_both_parts() -> None:
+    predicted = ("▁el", "▁gato", "▁negro", "▁" + "x" * 30)
+    record = dataclasses.replace(made_record(), predicted=predicted)
+    (axes,) = panels(attention_figure(record, "cross"))
+    assert names(axes.get_yticklabels()) == (*ROWS[:3], "▁negro → ▁xxxxxxxx…")
+
+
+@pytest.mark.parametrize("effect", [0.002, 5.0])
+def test_a_small_effect_or_weight_has_no_strong_colour(effect: float) -> None:
+    figures = (
+        word_effects_figure(np.full((2, 2), effect), ["a", "b"], ["c", "d"]),
+        head_effects_figure(HEADS[:2], np.full((2, 2), effect), ["a", "b"]),
+    )
+    for figure in figures:
+        assert mesh(figure.axes[0]).get_clim() == (-max(0.1, effect), max(0.1, effect))
+    # The label of the colours and the note agree on what is positive.
+    assert all("fall of" in figure.axes[-1].get_ylabel() for figure in figures)
+    assert all("green: it falls" in note(figure) for figure in figures)
+    assert all("do not add up" in note(figure) for figure in figures)
+
+
+def note(figure: Figure) -> str:
+    return figure.texts[1].get_text().replace("\n", " ")
 
 
 @pytest.mark.slow
@@ -168,7 +205,7 @@ def test_a_layer_figure_has_the_values_of_each_step(stack: Literal["encoder", "d
         low, high = mesh(one).get_clim()
         assert -low == high == pytest.approx(np.quantile(np.abs(values), CLIPPED))
         assert f"±{high:.2g}" in heading(one).get_text()
-    assert names(axes[0].get_yticklabels()) == (SOURCE if stack == "encoder" else TARGET)
+    assert names(axes[0].get_yticklabels()) == (SOURCE if stack == "encoder" else ROWS)
     # Without the detail its panel is missing, and so is no other.
     plain = panels(layer_figure(made_record(), 0, stack))
     assert len(plain) == len(axes) - 1
@@ -338,7 +375,7 @@ def test_colours_are_legible_and_those_of_the_page() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "tokens"), [(1, 4), (3, 4), (20, 60)])
-def test_a_strip_has_steps_across_and_layers_down(tmp_path: Path, count: int, tokens: int) -> None:
+def test_a_strip_has_steps_across_and_heads_down(tmp_path: Path, count: int, tokens: int) -> None:
     files = []
     for number in range(1, count + 1):
         record = made_record(words(tokens), ())
@@ -352,13 +389,15 @@ def test_a_strip_has_steps_across_and_layers_down(tmp_path: Path, count: int, to
     assert_legible(figure)
     axes = panels(figure)
     columns = min(count, MOMENTS)
-    assert len(axes) == 2 * columns
+    assert len(axes) == 2 * 3 * columns
     titles = [heading(one).get_text() for one in axes[:columns]]
     assert titles[0] == "step 100"
     assert titles[-1] == f"step {100 * count:,}"
-    expected = Record.load(files[-1][1]).encoder_attentions.astype(float).mean(axis=1)
-    for layer in (0, 1):
-        np.testing.assert_array_equal(drawn(axes[columns * (layer + 1) - 1]), expected[layer])
+    expected = Record.load(files[-1][1]).encoder_attentions.reshape(6, tokens, tokens)
+    for number, weights in enumerate(expected):
+        np.testing.assert_array_equal(drawn(axes[columns * (number + 1) - 1]), weights)
+    lefts = [one.get_ylabel() for one in axes[::columns]]
+    assert lefts == [f"head {layer}.{head}" for layer in (1, 2) for head in (1, 2, 3)]
     assert len({mesh(one).get_clim() for one in axes}) == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -22,7 +23,7 @@ from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.explanation import explain
-from clearhead.inspect.record import DETAILS, Record
+from clearhead.inspect.record import DETAILS, Record, heat_table
 from clearhead.inspect.recording import (
     LONGEST,
     record,
@@ -612,7 +613,8 @@ class Page(HTMLParser):
 def test_a_notebook_shows_the_tokens_and_weights_of_a_record(target: tuple[str, ...]) -> None:
     record = made_record(target=target)
     texts = Page(record._repr_html_()).texts
-    assert texts["th"] == [*WORDS_READ, *(target or WORDS_READ)]
+    assert texts["th"] == [*WORDS_READ, *(record.rows or WORDS_READ)]
+    assert ("reads → the one it predicts" in texts["caption"][0]) == bool(target)
     weights = record.cross_attentions if target else record.encoder_attentions
     shown = np.array([float(text) for text in texts["td"][1:]])
     np.testing.assert_allclose(shown, weights[-1].mean(axis=0).flatten(), atol=0.005)
@@ -621,9 +623,23 @@ def test_a_notebook_shows_the_tokens_and_weights_of_a_record(target: tuple[str, 
 def test_no_token_is_markup_in_a_notebook() -> None:
     tokens = (*MARKUP, *HOSTILE)[:60]
     page = Page(made_record(tokens, tokens, layers=1, heads=1)._repr_html_())
-    assert page.texts["th"] == [*tokens] * 2
+    rows = [f"{read} → {predicted}" for read, predicted in itertools.pairwise([*tokens, "…"])]
+    assert page.texts["th"] == [*tokens, *rows]
     assert page.attributes == {"style"}
     assert page.tags == {"table", "caption", "tr", "th", "td"}
+
+
+def test_small_numbers_have_no_strong_colour_in_a_notebook() -> None:
+    for value, strength in ((0.002, 0.01), (0.1, 0.6), (-3.0, 0.6)):
+        html = heat_table("x", np.array([[value]]), ["a"], ["b"])
+        assert re.findall(r"rgba\(.*?, (\S+)\)", html) == [f"{strength:.2f}"]
+
+
+def test_a_record_keeps_what_it_predicts(tmp_path: Path) -> None:
+    made = dataclasses.replace(made_record(), predicted=("a", "b", "c", "</s>"))
+    made.save(tmp_path / "r.npz")
+    assert Record.load(tmp_path / "r.npz").rows == made.rows
+    assert made.rows[-1] == "▁negro → </s>"
 
 
 def test_a_notebook_shows_a_long_record_in_part() -> None:

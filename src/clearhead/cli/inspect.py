@@ -4,13 +4,14 @@ The report is one HTML file, which opens from the disk without a network. It
 shows each input and its output as words: what each word attends to, in every
 head of every layer; which words and heads an output comes from; its
 alternatives; each step within a layer; and the tree of the beam search. A
-translator translates the input first, unless you give a translation.
+translator translates the input first, with a beam search or with --sample,
+unless you give a translation.
 
 Several inputs and several models are compared in one file. After `clearhead
 study` the report also shows what the heads do, and which measure may be believed.
 
   clearhead inspect runs/my-model "A man rides a bicycle." -o report.html
-  clearhead inspect runs/my-model --input test.en --lines 1-5
+  clearhead inspect runs/my-model --input test.en --lines 1-5 --beam-size 8
   clearhead inspect runs/old "A cat." --with runs/new
   clearhead inspect runs/vowels --input test.ts --lines 3
 """
@@ -22,12 +23,21 @@ import shlex
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from clearhead.cli.failures import print_message, warnings_printed
-from clearhead.cli.options import add_shared, reject_unused
+from clearhead.cli.options import (
+    add_search,
+    add_shared,
+    option,
+    reject_unfit,
+    reject_unused,
+    search_options,
+    search_settings,
+)
 from clearhead.cli.streams import Counter, reject_standard_input, sentence_lines
 from clearhead.cli.texts import texts_to_classify
 from clearhead.errors import ConfigError, DataError
@@ -99,6 +109,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "needs clearhead study (default: zero)",
     )
     add_shared(parser, "--device", "--threads")
+    add_search(parser)
 
 
 def run(args: Namespace) -> None:
@@ -128,6 +139,17 @@ def run(args: Namespace) -> None:
                 "the models read different inputs", where=name, todo="make one report for each"
             )
     inputs, names = chosen_inputs(args, first)
+    search = None
+    reject_unfit(args, first.config)
+    if args.target is not None:
+        given = {option(each.path): getattr(args, each.path) for each in search_settings()}
+        reject_unused({"--sample": args.sample, **given}, "a given translation")
+    elif first.config.task == "translation":
+        # A beam search unless --sample: its tree is shown.
+        search = {
+            name: search_options(args, replace(model.search, method="beam", n_best=1))
+            for name, model in models.items()
+        }
     output = args.output or named_after(args.folder, "report.html")
     count = len(models) * len(inputs)
     with warnings_printed(), Counter(sys.stderr, count, "inputs") as counter:
@@ -137,6 +159,7 @@ def run(args: Namespace) -> None:
             inputs,
             targets=None if args.target is None else [args.target],
             names=names,
+            search=search,
             ablate_by=args.ablate_by,
             command=shlex.join(["clearhead", *args.words]),
             progress=counter.show,

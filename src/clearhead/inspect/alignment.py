@@ -3,7 +3,8 @@
 Every measure of attribution, every attention and every head is a candidate, each with two readings:
 the row that predicts a target word (shift 0), or the row that reads it (shift 1). Each target word
 is linked to its best source word, or besides each source word to its best target word. Which of
-these aligns is different in every model, so it is chosen on data and kept in the model folder.
+these aligns is different in every model, so it is chosen on data and kept in the model folder. A
+source word that is perhaps not translated (see `explanation.untranslated`) has no link.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from clearhead.errors import ConfigError, DataError, ModelFolderError, nearest, warn
 from clearhead.folder.model_folder import ModelFolder
+from clearhead.inspect.explanation import is_short, untranslated
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, read_finding
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import Array
 from clearhead.inspect.recording import TranslatorLike, masked_pair
+from clearhead.inspect.replay import effects
 from clearhead.inspect.subject import Counting, Subject, pairs_of, uncounted
 from clearhead.inspect.view import heads_of
 from clearhead.inspect.words import Word, words_in, words_of
@@ -172,7 +175,22 @@ def align(pair: Pair, aligner: Aligner) -> list[Link]:
     subject, source, target = pair
     found = scores(subject, aligner.measure)
     linked = links(word_matrix(found, aligner.shift, source, target), aligner.rule)
-    return [link for link in linked if source[link.source].positions]
+    none = unlinked(pair)
+    return [link for link in linked if link.source not in none]
+
+
+def unlinked(pair: Pair) -> set[int]:
+    """The source words without a link: perhaps not translated, or not read by the model.
+
+    A long sentence has none of the former.
+    """
+    subject, source, _ = pair
+    empty = {i for i, word in enumerate(source) if not word.positions}
+    if not is_short(subject):
+        return empty
+    words = [word.positions for word in source]
+    found = effects(subject.replay, words, prefix_words=[], heads=[])
+    return empty | set(untranslated(subject, found.by_source))
 
 
 def by_removal(pairs: Iterable[Pair]) -> list[Links]:
@@ -240,7 +258,7 @@ def alignment_error_rate(found: Iterable[AbstractSet], gold: Iterable[AbstractSe
     return 1.0 - 2 * sum(len(a & g) for a, g in pairs) / total if total else 0.0
 
 
-def plain(found: Sequence[Link]) -> Links:
+def plain(found: Iterable[Link]) -> Links:
     """Links without their scores."""
     return frozenset((link.source, link.target) for link in found)
 
@@ -264,12 +282,14 @@ def choose(
         key: [] for key in product(names, SHIFTS, rules)
     }
     for number, (subject, source, target) in enumerate(pairs, start=1):
+        none = unlinked((subject, source, target))
         for name in names:
             rows = scores(subject, name)
             for shift in SHIFTS:
                 matrix = word_matrix(rows, shift, source, target)
                 for rule in rules:
-                    found[name, shift, rule].append(plain(links(matrix, rule)))
+                    linked = (link for link in links(matrix, rule) if link.source not in none)
+                    found[name, shift, rule].append(plain(linked))
         progress(number)
     errors = {key: alignment_error_rate(each, wanted) for key, each in found.items()}
     # Of equal ones the last, since heads and attentions, which cost least, come after measures.

@@ -1,8 +1,9 @@
 """The attention of a few validation examples over the course of a run.
 
-An observer of the run records them at each validation, in `training/attention/step-500-1.npz`: the
-step, and the number of the example. Each file is a `Record` with the attention weights alone, in
-float16. The replay draws no random numbers and changes no weight, so the run stays the same.
+An observer of the run records them before the first step and at each validation, in
+`training/attention/step-500-1.npz`: the step, and the number of the example. Each file is a
+`Record` with the attention weights alone, in float16. The replay draws no random numbers and
+changes no weight, so the run stays the same.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ NAME = re.compile(r"step-(\d+)-(\d+)\.npz")
 
 
 class AttentionWatch:
-    """An observer that writes the records of a run's examples at each validation.
+    """An observer that writes the records of a run's examples at the start and each validation.
 
     A run that resumes or goes back removes the records of the steps that it makes again. Records
     that cannot be made or written give one warning; the run continues.
@@ -56,7 +57,9 @@ class AttentionWatch:
                 if step > event.step:
                     with suppress(OSError):
                         path.unlink()
-        elif isinstance(event, Validated) and event.weights == "current":
+        if (isinstance(event, RunStarted) and event.step == 0) or (
+            isinstance(event, Validated) and event.weights == "current"
+        ):
             try:
                 for number, record in enumerate(self._records(), start=1):
                     small(record).save(self._folder / f"step-{event.step}-{number}.npz")
@@ -64,7 +67,7 @@ class AttentionWatch:
                 if not self._failed:
                     self._failed = True
                     raise UnwritableLogError(
-                        "the attention of this validation cannot be kept",
+                        "the attention of the watched examples cannot be kept",
                         where=self._folder,
                         why=getattr(error, "why", None) or str(error),
                         todo="training continues and tries again at the next validation",

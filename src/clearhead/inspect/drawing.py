@@ -65,6 +65,9 @@ LARGEST = 9.5
 RASTER_CELLS = 4096
 """A figure with more cells has images in SVG and PDF files, which would otherwise be huge."""
 
+HATCH = "////"
+"""Over masked cells."""
+
 LUMINANCE = np.array([0.299, 0.587, 0.114])  # weights of red, green and blue
 
 
@@ -108,7 +111,7 @@ class Panel:
     down: Names  # written unless the panel to the left has the same
     across: Names  # written unless the panel below has the same
     cells: tuple[float, float]  # width and height in inches
-    hidden: Array | None = None  # True: masked
+    hidden: Array | None = None  # True: masked, which is hatched
     marked: Collection[tuple[int, int]] = ()  # cells (row, column) with a frame
     limit: float | None = None  # of the colours, on both sides of 0, in place of the scale
 
@@ -175,6 +178,13 @@ def _draw(axes: Axes, panel: Panel, scale: Scale, rasterized: bool) -> None:
                 va="center_baseline",
                 in_layout=False,  # it stays inside the panel
             )
+    if panel.hidden is not None:
+        for row, column in np.argwhere(panel.hidden):
+            if column == 0 or not panel.hidden[row, column - 1]:  # the start of a masked run
+                width = int(panel.hidden[row, column:].sum())
+                axes.add_patch(
+                    Rectangle((column, row), width, 1, fill=False, hatch=HATCH, ec=FAINT, lw=0)
+                )
     # The frame is inside its cell, and no wider than the cell can have.
     line = min(2.0, 0.25 * min(panel.cells) * POINTS)
     inset_x, inset_y = (line / POINTS / 2 / side for side in panel.cells)
@@ -244,7 +254,7 @@ RESOLUTION = 150
 FAMILY = "sans-serif"
 """For matplotlib the font that it ships; for a viewer of SVG files any font of this kind."""
 
-LONGEST_LABEL = 18
+LONGEST_LABEL = 23
 """Maximum number of characters of a name; a longer one is cut, with an ellipsis."""
 
 JOINERS = "\u200c\u200d"

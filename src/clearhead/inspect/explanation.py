@@ -29,6 +29,11 @@ the time grows with their square."""
 
 TOO_LONG = f"they have more than {LONGEST_EXPLAINED} positions together"
 
+UNTRANSLATED = -0.5
+"""Fall in log-probability of an output without a source word, at most which the word is perhaps not
+translated: the output is more probable without it. docs/explanation/looking-inside.md has figures.
+"""
+
 SOURCE_COUNTS = 0.1
 """Mean gain in log-probability of an output by the source, below which it hardly counts."""
 
@@ -55,6 +60,8 @@ class Explanation:
         by_source: (source words, places, choices).
         by_prefix: (target words, places, choices).
         measures: by name, (places, source positions).
+        untranslated: the source words that are perhaps not translated: without them, the output
+            of a translator is more probable.
         source_share: (places,) the gain by the whole source divided by the sum of the gains by
             the whole source and by the whole prefix. NaN where neither helped, where there is no
             prefix, and for a classifier.
@@ -72,6 +79,7 @@ class Explanation:
     by_source: Array
     by_prefix: Array
     measures: Mapping[str, Array]
+    untranslated: tuple[str, ...]
     source_share: Array
     warning: str | None
 
@@ -110,7 +118,8 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """A table for a notebook: what each source word did for each output."""
-        caption = "Fall of the log-probability of each output without the source word"
+        caption = "Fall of the log-probability of each output without the source word: positive "
+        caption += "numbers helped. Effects do not add up."
         table = heat_table(caption, self.by_source[..., 0], self.source, self.outputs)
         note = f"<p>{html.escape(self.warning)}</p>" if self.warning else ""
         return note + table
@@ -181,6 +190,9 @@ def _explanation(
         by_source=found.by_source,
         by_prefix=found.by_prefix,
         measures={name: MEASURES[name].compute(subject) for name in measures},
+        untranslated=tuple(
+            subject.source_words[i].text for i in untranslated(subject, found.by_source)
+        ),
         source_share=source_share(found) if subject.is_translation else np.full(places, np.nan),
         warning=warning_of(subject, found),
     )
@@ -221,6 +233,14 @@ def word_effects(subject: Subject, ids: Array, means: Means | None = None) -> Ef
         ids,
         means,
     )
+
+
+def untranslated(subject: Subject, by_source: Array) -> list[int]:
+    """The source words that are perhaps not translated, by their effects (words, places, …)."""
+    if not subject.is_translation:
+        return []
+    falls = by_source.reshape(*by_source.shape[:2], -1)[..., 0].sum(axis=1)
+    return np.flatnonzero(falls <= UNTRANSLATED).tolist()
 
 
 def source_share(found: Effects) -> Array:

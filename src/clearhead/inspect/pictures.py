@@ -39,11 +39,12 @@ from clearhead.inspect.drawing import (
     fitting_cells,
     fixed_settings,
     heatmaps,
+    label_text,
 )
-from clearhead.inspect.explanation import TOO_LONG, is_short
+from clearhead.inspect.explanation import TOO_LONG, is_short, untranslated
 from clearhead.inspect.heads import KINDS, Attention, Head, Stack
 from clearhead.inspect.measures import MEASURES
-from clearhead.inspect.record import Array, Record
+from clearhead.inspect.record import FAINTEST, Array, Record
 from clearhead.inspect.replay import Effects, effects
 from clearhead.inspect.study import read_study
 from clearhead.inspect.subject import Subject
@@ -100,14 +101,18 @@ def pictures_of_subject(
         name, shift = (aligner.measure, aligner.shift) if aligner else ("all_layers", 0)
         rule = aligner.rule if aligner else "target"
         how = MEASURES[name].title.lower() if name in MEASURES else name
+        how += f", where the decoder {'reads' if shift else 'predicts'} the target word"
         rows = scores(subject, name)
         # With a shift the last output is read by a row that is not there if nothing follows it.
         rows = np.concatenate([rows, rows[-1:]])
         # Symbols, which attract attention, are aligned only if there is nothing else.
         first, second = subject.source_words or sources, subject.output_words or words
         matrix = word_matrix(rows, shift, first, second)
-        linked = plain(links(matrix, rule))
-        return alignment_figure(matrix, linked, _texts(first), _texts(second), how)
+        none = untranslated(subject, found().by_source) if is_short(subject) else []
+        dropped = [sources[i] for i in none]
+        linked = [link for link in links(matrix, rule) if first[link.source] not in dropped]
+        sides = _texts(first), _texts(second)
+        return alignment_figure(matrix, plain(linked), *sides, how, _texts(dropped))
 
     own: dict[str, Draw] = {} if labels else {"alignment": alignment}
     if is_short(subject):
@@ -234,7 +239,7 @@ def attention_figure(
     cells = fitting_cells(values.shape, LARGEST, 0.75)
     panel = Panel("", values, down, across, cells, _ahead(attention, values))
     title = f"{KINDS[attention].title}, {place}, {which}"
-    return heatmaps(title, [panel], _weight_scale(values))
+    return heatmaps(title, [panel], _weight_scale(values), 1, _how_to_read(attention, keys))
 
 
 def heads_figure(record: Record, attention: Attention = "encoder") -> Figure:
@@ -251,33 +256,36 @@ def heads_figure(record: Record, attention: Attention = "encoder") -> Figure:
         for layer, weights in enumerate(layers, start=1)
         for head, values in enumerate(weights, start=1)
     ]
-    (queries, _), (keys, _) = _sides(record, attention)
+    keys, _ = _sides(record, attention)[1]
     title = f"{KINDS[attention].title}: every head of every layer"
-    note = f"A row of a panel is a query ({queries}), a column is a key ({keys})."
+    note = _how_to_read(attention, keys)
     scale = _weight_scale(*(panel.values for panel in panels))
     return heatmaps(title, panels, scale, heads, note)
 
 
 def strip_figure(files: Sequence[tuple[int, Path]]) -> Figure:
-    """The mean attention of each layer at steps of training, from the files of their records."""
+    """The attention of each head at steps of training, from the files of their records."""
     evenly = np.linspace(0, len(files) - 1, min(MOMENTS, len(files))).round().astype(int)
     moments = [(step, Record.load(path)) for step, path in (files[i] for i in evenly)]
     kind: Attention = "cross" if moments[0][1].decoder else "encoder"
-    side = min(2.4, max(0.8, 12 / len(moments)))
+    layers = range(len(_layers(moments[0][1], kind)))
+    heads = [(i, j) for i in layers for j in range(len(_layer_weights(moments[0][1], kind, i)[0]))]
+    side = max(0.8, min(2.4, 12 / len(moments), 20 / len(heads)))
     panels = [
         _small_panel(
-            f"step {step:,}" if layer == 0 else "",
-            _layer_weights(record, kind, layer)[0].astype(float).mean(axis=0),
+            f"step {step:,}" if number == 0 else "",
+            _layer_weights(record, kind, layer)[0][head].astype(float),
             record,
             kind,
-            f"layer {layer + 1}",
+            f"head {layer + 1}.{head + 1}",
             side,
         )
-        for layer in range(len(_layers(moments[0][1], kind)))
+        for number, (layer, head) in enumerate(heads)
         for step, record in moments
     ]
     title = f"{KINDS[kind].title} over the course of training"
-    note = "Each panel is the mean over the heads of a layer. A row is a query, a column is a key."
+    keys, _ = _sides(moments[0][1], kind)[1]
+    note = f"Head 2.1 is head 1 of layer 2. {_how_to_read(kind, keys)}"
     scale = Scale("attention weight", AMOUNT, 0.0, 1.0, max(panels[0].values.shape) > MANY)
     return heatmaps(title, panels, scale, len(moments), note)
 
@@ -318,6 +326,7 @@ def alignment_figure(
     source: Sequence[str],
     target: Sequence[str],
     how: str,
+    dropped: Sequence[str] = (),
 ) -> Figure:
     """The shares of source words (target words, source words), with a frame around each link."""
     positive = matrix.clip(min=0)
@@ -326,6 +335,8 @@ def alignment_figure(
     marked = [(target, source) for source, target in links]
     panel = Panel("", shares, down, across, fitting_cells(shares.shape), marked=marked)
     note = f"By {how}. Each row sums to 1; a frame is a link between two words."
+    if dropped:
+        note += f" Perhaps not translated: {', '.join(map(label_text, dropped))}."
     scale = Scale("share of the target word", AMOUNT, 0.0, 1.0, max(shares.shape) > MANY)
     return heatmaps("Alignment of source and target words", [panel], scale, 1, note)
 
@@ -351,7 +362,7 @@ def head_effects_figure(heads: Sequence[Head], effects: Array, outputs: Sequence
         )
         for kind, rows in kinds.items()
     ]
-    note = "How much the log-probability of an output falls if a head is switched off." + HELPS
+    note = f"How much the log-probability of an output falls if a head is switched off. {HELPS}"
     scale, columns = _effect_scale(effects), len(panels) if beside else 1
     return heatmaps("What each head did", panels, scale, columns, note)
 
@@ -362,11 +373,14 @@ def word_effects_figure(
     """What each source word or frame did for each output word or label, (outputs, source)."""
     down, across = Names("output", outputs), Names(f"source {unit}", source)
     panel = Panel("", effects, down, across, fitting_cells(effects.shape))
-    note = f"How much the log-probability of an output falls if a source {unit} is removed." + HELPS
+    note = f"How much the log-probability of an output falls if a source {unit} is removed. {HELPS}"
     return heatmaps(f"What each source {unit} did", [panel], _effect_scale(effects), 1, note)
 
 
-HELPS = " Blue-green: it helps. Orange: it hinders."
+HELPS = (
+    "Blue-green: it falls, so the part helps. Orange: it rises, so the part hinders. Effects do "
+    "not add up: each of two parts that do the same can be missing without harm."
+)
 
 
 def _short(head: Head) -> str:
@@ -400,11 +414,21 @@ Side = tuple[str, Sequence[str]]
 
 def _sides(record: Record, attention: Attention) -> tuple[Side, Side]:
     """The queries and the keys of an attention."""
-    source, target = (record.source_position, record.source), ("target position", record.target)
+    source, read = (record.source_position, record.source), ("token that was read", record.target)
+    rows = [" → ".join(label_text(part, 10) for part in row.split(" → ")) for row in record.rows]
     return (
-        source if attention == "encoder" else target,
-        target if attention == "decoder" else source,
+        source if attention == "encoder" else ("reads → predicts", rows),
+        read if attention == "decoder" else source,
     )
+
+
+def _how_to_read(attention: Attention, keys: str) -> str:
+    """What rows, columns and hatched cells are."""
+    row = "A row is a query"
+    if attention != "encoder":
+        row += ": the decoder reads the token before the arrow and predicts the one after it"
+    masked = " Hatched: masked, since these tokens come later." if attention == "decoder" else ""
+    return f"{row}; a column is a key ({keys}).{masked}"
 
 
 def _small_panel(
@@ -424,13 +448,13 @@ def _ahead(attention: Attention, values: Array) -> Array | None:
 
 def _weight_scale(*values: Array) -> Scale:
     """From 0 to the largest weight. Between many positions most weights are small."""
-    largest = max(float(x.max()) for x in values)
+    largest = max(FAINTEST, *(float(x.max()) for x in values))
     return Scale("attention weight", AMOUNT, 0.0, largest, max(values[0].shape) > MANY)
 
 
 def _effect_scale(effects: Array) -> Scale:
-    largest = float(np.abs(effects).max()) or 1.0
-    return Scale("change of log-probability", CHANGE, -largest, largest)
+    largest = max(FAINTEST, float(np.abs(effects).max()))
+    return Scale("fall of the log-probability without it", CHANGE, -largest, largest)
 
 
 def _limit(x: Array) -> float:

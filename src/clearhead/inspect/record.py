@@ -38,6 +38,7 @@ DETAILS: dict[str, str] = {
 """What a record keeps only when asked, and its shape."""
 
 FORMAT = 1
+NAMES = ("source", "target", "predicted")
 ARRAYS = ("input", "memory", "hidden", "logits")
 
 
@@ -99,8 +100,8 @@ class Record:
 
     The decoder of a translator reads the start symbol and then the target. So position i predicts
     token i of the target (from 0), and the last position predicts what follows the target, which is
-    the end symbol if the translation is finished. A position of the decoder has the name of the
-    token that it reads, not of the one that it predicts.
+    the end symbol if the translation is finished. `target` has the name of the token that a
+    position reads. Tables, figures and the report name a row of the decoder by both, see `rows`.
 
     Attributes:
         source: the name of each source position: a token, or the number or time of a frame.
@@ -115,6 +116,8 @@ class Record:
         unit: whether a source position is a token of a text or a frame of features.
         pooling_weights: weights of the source positions in attention pooling, (length,), of sum 1;
             None if the model has no attention pooling.
+        predicted: the name of the token that each decoder position predicts, if they are known
+            otherwise than from `target`.
         details: what `record` was asked to keep, by names that end with those of `DETAILS`:
             `source.embeddings`, `encoder.1.self.queries`, `decoder.2.cross.head_parts`,
             `encoder.1.feed_forward.hidden_units`, `probabilities`. Layers count from 1. A head's
@@ -131,6 +134,7 @@ class Record:
     logits: Array
     unit: Unit = "token"
     pooling_weights: Array | None = None
+    predicted: tuple[str, ...] = ()
     details: Mapping[str, Array] = field(default_factory=dict)
 
     @property
@@ -157,6 +161,15 @@ class Record:
         return np.stack([layer.cross_attention for layer in self._decoder_layers()])
 
     @property
+    def rows(self) -> tuple[str, ...]:
+        """The name of each row of the decoder's attention, `read → predicted`.
+
+        What follows the target is `…` if it is not known. A classifier has no such rows.
+        """
+        predicted = self.predicted or (*self.target[1:], "…")
+        return tuple(f"{a} → {b}" for a, b in zip(self.target, predicted, strict=False))
+
+    @property
     def source_position(self) -> str:
         """The name of a source position; a classifier has no target positions to distinguish."""
         return "source position" if self.decoder else self.unit
@@ -164,10 +177,12 @@ class Record:
     def _repr_html_(self) -> str:
         """What a notebook shows: a table of the last layer's attention, the mean of its heads."""
         last = self.decoder[-1].cross_attention if self.decoder else self.encoder[-1].attention
-        rows, columns = self.target or self.source, self.source
+        rows, columns = self.rows or self.source, self.source
         layers = f"{len(self.encoder)} encoder layers, {len(self.decoder)} decoder layers"
         what = f"{'Cross-attention' if self.decoder else 'Self-attention'} of the last layer"
-        facts = f"Record: {layers}, {len(last)} heads. {what}, mean of its heads"
+        facts = f"Record: {layers}, {len(last)} heads. {what}, mean of its heads."
+        if self.decoder:
+            facts += " A row is named after the token that the decoder reads → the one it predicts."
         return heat_table(facts, last.mean(axis=0), rows, columns)
 
     def save(self, path: str | Path) -> None:
@@ -176,7 +191,8 @@ class Record:
         Raises:
             DataError: the file cannot be written.
         """
-        names = {"format": FORMAT, "source": self.source, "target": self.target, "unit": self.unit}
+        names = {"format": FORMAT, "unit": self.unit}
+        names |= {name: getattr(self, name) for name in NAMES}
         arrays = {
             "names": np.frombuffer(json.dumps(names).encode(), dtype=np.uint8),
             **{name: getattr(self, name) for name in ARRAYS},
@@ -212,11 +228,11 @@ class Record:
             names = parse_json(arrays["names"].tobytes())
             if names["format"] != FORMAT:
                 raise ValueError(f"its format is {names['format']!r}, not {FORMAT}")
+            names.setdefault("predicted", ())
             if (unit := names.get("unit", "token")) not in get_args(Unit):
                 raise ValueError(f"its unit is {unit!r}")
             return cls(
-                source=tuple(names["source"]),
-                target=tuple(names["target"]),
+                **{name: tuple(names[name]) for name in NAMES},
                 encoder=_layers("encoder", EncoderLayerRecord, arrays),
                 decoder=_layers("decoder", DecoderLayerRecord, arrays),
                 **{name: arrays[name] for name in ARRAYS},
@@ -256,9 +272,13 @@ SHOWN = 60
 """Rows and columns of a table in a notebook."""
 
 
+FAINTEST = 0.1
+"""The strongest colour of weights and effects (in nats) stands for at least this much."""
+
+
 def heat_table(caption: str, values: Array, rows: Sequence[str], columns: Sequence[str]) -> str:
     """HTML of a table whose cells are blue-green above 0 and orange below, by their size."""
-    largest = float(np.abs(values).max(initial=0)) or 1.0
+    largest = max(FAINTEST, float(np.abs(values).max(initial=0)))
 
     def cell(value: float) -> str:
         colour = "44, 148, 155" if value > 0 else "226, 140, 72"

@@ -104,14 +104,19 @@ class Subject:
 
     @classmethod
     def classification(
-        cls, classifier: ClassifierLike, source: Any, labels: Iterable[str] | None = None
+        cls,
+        classifier: ClassifierLike,
+        source: Any,
+        labels: Iterable[str] | None = None,
+        needs_labels: bool = True,
     ) -> Subject:
         """An input and what the classifier gives for it, or its correct labels.
 
         If labels are independent, each label of the classifier is an outcome then, or its absence,
-        so that the sum of the log-probabilities is that of all of them.
+        so that the sum of the log-probabilities is that of all of them. An encoder without labels
+        has no outcome.
         """
-        if not classifier.labels:
+        if needs_labels and not classifier.labels:
             raise ConfigError(
                 "the model is an encoder without labels, so there is no output to explain",
                 todo="look at its attention instead: clearhead.record",
@@ -181,7 +186,12 @@ class Subject:
             found = record_translation(self.model, self._source, self._target, keep)
         else:
             found = record_classification(self.model, self._source, keep)
-        return dataclasses.replace(found, source=self.source_pieces, target=self.target_pieces)
+        return dataclasses.replace(
+            found,
+            source=self.source_pieces,
+            target=self.target_pieces,
+            predicted=self.outputs if self.is_translation else (),
+        )
 
     @property
     def pooled(self) -> Array:

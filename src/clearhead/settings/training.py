@@ -229,7 +229,7 @@ class TrainingConfig(Section):
     tensorboard: bool = setting(False, "also write a log for TensorBoard", init=Runs.ALL)
     watch_attention: Natural = setting(
         0,
-        "validation examples whose attention is kept at each validation; 0: none",
+        "validation examples whose attention is kept at the start and at each validation; 0: none",
         details="Their records are in `training/attention/`; `clearhead figures` draws how they "
         "change. Examples with 64 or more tokens or frames are left out. The weights of the run "
         "stay the same.",

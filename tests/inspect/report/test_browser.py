@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,12 +22,14 @@ from clearhead.api import Translator
 from clearhead.inspect.alignment import Aligner, word_matrix
 from clearhead.inspect.pictures import pictures_of_subject
 from clearhead.inspect.recording import record
+from clearhead.inspect.report.array_store import ArrayStore
 from clearhead.inspect.report.contents import Contents
 from clearhead.inspect.report.page import page as html_of
 from clearhead.inspect.report.writing import write_report
 from clearhead.inspect.subject import Subject
 from clearhead.terminal import UNSAFE
 from hostile import HOSTILE
+from model_folders import write_models
 from pictures import drawn, panels
 from small_runs import text_run
 from small_translators import Classifier
@@ -202,6 +205,130 @@ def test_the_beam_shows_the_way_of_a_hypothesis(browser: Any, translation: Path)
         assert page.locator(".box").count() < everything
 
 
+def test_the_page_opens_with_the_output_its_probability_and_exact_removal(
+    browser: Any, tmp_path: Path
+) -> None:
+    report, blobs = synthetic_reports.translator_report()
+    report["models"][0]["belief"]["believed"] = ["rollout"]
+    with opened(browser, written(tmp_path, (report, blobs))) as page:
+        assert page.text_content("h1") == "A man rides a bicycle . → Ein Mann fährt Fahrrad ."
+        probability = np.exp(report["items"][0]["score"]["log_probability"])
+        assert f"{100 * probability:.1f}\u202f%" in page.text_content(".top")
+        assert page.text_content("main .picture h3 >> nth=0") == "Removal"
+        assert "helps" in page.text_content("main .legend >> nth=0")
+
+
+def test_the_matrix_of_the_decoder_has_no_column_that_is_not_read(
+    browser: Any, translation: Path
+) -> None:
+    with opened(browser, translation, "#view=matrix&show=decoder&layer=1&head=1") as page:
+        assert "masked" in page.text_content("main .legend >> nth=0")
+        with page.expect_download() as download:
+            page.click("button.csv >> nth=0")
+        head, *rows = csv.reader(io.StringIO(Path(download.value.path()).read_text("utf-8-sig")))
+        assert head == ["", "<s>", "Ein", "Mann", "fährt", "Fahrrad", "."]
+        # The row of a word with two pieces sees the first of them.
+        visible = [sum(cell != "" for cell in row[1:]) for row in rows]
+        assert visible == [1, 2, 3, 5, 5, 6]
+        page.click("main summary >> nth=0")
+        assert page.locator(".matrix-table td.swatch").count() == 6 * 6 - sum(visible)
+        show(page, "#view=words&show=decoder&layer=1&head=1&place=2")
+        assert "Reading Ein to predict Mann, the decoder" in page.text_content(".readout")
+        page.hover(".output .word >> nth=-1")  # the end is read by nothing
+        assert "is looked at" not in page.text_content(".readout")
+
+
+@pytest.mark.parametrize(("effect", "strength"), [(0.002, 0.09), (0.1, 0.62), (5.0, 0.62)])
+def test_a_small_effect_has_a_pale_colour(
+    browser: Any, tmp_path: Path, effect: float, strength: float
+) -> None:
+    report, _ = synthetic_reports.translator_report()
+    store = ArrayStore()
+    item = report["items"][0]
+    for measure in item["measures"]:
+        measure["values"] = store.add(np.full((7, 7), effect), "float32")
+    item["alternatives"]["log_probabilities"] = store.add(np.full((7, 4), -1.0), "float32")
+    item["effects"] = item["walk"] = None
+    item["attention"] = dict.fromkeys(
+        ("encoder", "decoder", "cross"), store.add(np.full((2, 2, 7, 7), 0.1), "weight8")
+    )
+    store.close()
+    report["items"] = [item]
+    with opened(browser, written(tmp_path, (report, store.blobs)), "#view=words&joined=0") as page:
+        colour = page.eval_on_selector(".source .word", "word => word.style.backgroundColor")
+        assert float(re.findall(r"[\d.]+", colour)[3]) == pytest.approx(strength, abs=0.011)
+        assert page.locator('[data-key="view.layer"]').count() == 0  # without numbers
+
+
+def test_near_a_probability_of_1_the_logit_difference_is_shown(
+    browser: Any, tmp_path: Path
+) -> None:
+    report, blobs = synthetic_reports.classifier_report()
+    store = ArrayStore()
+    store.blobs, store._open = [*blobs], bytearray()
+    item = report["items"][0]
+    logs = np.log([[0.998, 0.0015, 0.0005]])
+    item["alternatives"]["log_probabilities"] = store.add(logs, "float32")
+    by_source = np.zeros((6, 1, 3))
+    by_source[2, 0] = 0.004, -2.5, -1
+    item["effects"]["by_source"] = store.add(by_source, "float32")
+    store.close()
+    with opened(browser, written(tmp_path, (report, store.blobs))) as page:
+        assert "logit difference" in page.text_content(".details .lead")
+        assert "which is 6.50" in page.text_content(".details .lead")
+        text = page.text_content(".details")
+        assert "the" in text
+        assert "+2.50" in text  # 0.004 − (−2.5)
+        assert "log p +0.0040" in text
+
+
+def test_words_that_are_perhaps_not_translated_are_marked(browser: Any, tmp_path: Path) -> None:
+    report, blobs = synthetic_reports.translator_report()
+    report["items"][0]["untranslated"] = [2, 4]
+    with opened(browser, written(tmp_path, (report, blobs))) as page:
+        assert page.locator(".source .dropped").all_text_contents() == ["rides", "bicycle"]
+        assert "perhaps not translated" in page.text_content("main .legend >> nth=1")
+        show(page, "#view=words&joined=0")
+        marked = page.locator(".source .dropped").all_text_contents()
+        assert marked == ["rides", "bi", "cycle"]
+        show(page, "#sentence=2&view=words")
+        assert page.locator(".dropped").count() == 0
+
+
+def test_the_map_of_a_layer_goes_to_a_step(browser: Any, translation: Path) -> None:
+    with opened(browser, translation, "#view=layer&stack=decoder&layer=1&token=2") as page:
+        assert "reads Ein, predicts Mann" in page.text_content("main h3")
+        assert page.locator(".map button").count() == page.locator(".steps > li").count()
+        page.click(".map button >> nth=14")
+        step = page.locator(".steps > li >> nth=14")
+        assert step.evaluate("step => step === document.activeElement")
+        assert -5 <= step.bounding_box()["y"] <= NARROW["height"]
+        assert step.locator("h4").text_content() in page.text_content(".map button >> nth=14")
+
+
+def test_what_scrolls_sideways_says_so(browser: Any, translation: Path) -> None:
+    for size, expected in ((WIDE, False), (NARROW, True)):
+        with opened(browser, translation, "#view=belief", size=size) as page:
+            page.wait_for_timeout(100)
+            wide = "[...document.querySelectorAll('.scrolled')].some(e => 'wide' in e.dataset)"
+            assert page.evaluate(wide) == expected
+
+
+def test_an_encoder_without_labels_has_a_report(browser: Any, tmp_path: Path) -> None:
+    write_models(tmp_path)
+    encoder = clearhead.load(tmp_path / "encoder")
+    path = write_report(tmp_path / "r.html", {"m": encoder}, ["a b", "c"])
+    with opened(browser, path) as page:
+        assert page.text_content("h1") == "a b"
+        assert "without labels" in page.text_content(".top")
+        for view in VIEWS:
+            show(page, f"#view={view}")
+            assert page.locator(".warning[role=alert]").count() == 0
+        show(page, "#view=words")
+        assert page.locator(".output .word").count() == 0
+        assert violations(page) == []
+
+
 def test_two_models_side_by_side(browser: Any, translation: Path) -> None:
     with opened(browser, translation, "#view=words&compare=2") as page:
         assert page.locator(".panel").count() == 2
@@ -307,7 +434,10 @@ def test_the_numbers_are_saved_as_csv(browser: Any, translation: Path) -> None:
         rows = list(csv.reader(io.StringIO(Path(download.value.path()).read_text("utf-8-sig"))))
         assert download.value.suggested_filename == "cross-layer-1-head-1.csv"
         assert rows[0] == ["", "A", "man", "rides", "a", "bicycle", "."]
-        assert [row[0] for row in rows[1:]] == ["Ein", "Mann", "fährt", "Fahrrad", ".", "</s>"]
+        assert [row[0] for row in rows[1:]] == [
+            *("<s> → Ein", "Ein → Mann", "Mann → fährt"),
+            *("fährt → Fahrrad", "Fahrrad → .", ". → </s>"),
+        ]
         assert sum(map(float, rows[1][1:])) == pytest.approx(1, abs=0.03)
         show(page, "#view=beam")
         with page.expect_download() as download:
@@ -355,7 +485,9 @@ def test_the_page_shows_what_the_model_computed(
             with page.expect_download() as download:
                 page.click("button.csv >> nth=0")
             rows = list(csv.reader(io.StringIO(Path(download.value.path()).read_text("utf-8-sig"))))
-            assert [row[0] for row in rows[1:]] == [*seen.target[1:], "</s>"]
+            assert [row[0].split(" → ") for row in rows[1:]] == [
+                [*pair] for pair in itertools.pairwise([*seen.target, "</s>"])
+            ]
             numbers = [list(map(float, row[1:])) for row in rows[1:]]
             np.testing.assert_allclose(numbers, weights[1], atol=0.005)
         for view in VIEWS:
@@ -386,7 +518,7 @@ def test_joined_pieces_have_the_numbers_of_the_figures(
                 page.click("button.csv >> nth=0")
             text = Path(download.value.path()).read_text("utf-8-sig")
             rows = list(csv.reader(io.StringIO(text)))
-            assert [row[0] for row in rows[1:-1]] == [word.text for word in words[1]]
+            assert [row[0].split(" → ")[-1] for row in rows[1:-1]] == [w.text for w in words[1]]
             return np.array([list(map(float, row[1:])) for row in rows[1:]])
 
         np.testing.assert_allclose(shown("measure=removal"), effects, atol=1e-4)

@@ -1,7 +1,8 @@
 // The matrix that the page shows: a measure of attribution, or attention weights of some heads.
 
 import { legend } from "./charts.js";
-import { css, scaleOf, tint } from "./colours.js";
+import { css, FAINTEST, scaleOf, tint } from "./colours.js";
+import { element, quoted } from "./elements.js";
 import { counted, decimal, digitsFor, largest, percent, signed } from "./numbers.js";
 import { inUnits, joinedMatrix, unitsOf } from "./units.js";
 
@@ -48,18 +49,11 @@ export function headTitle(name) {
   return KINDS[kind] ? `${KINDS[kind].short} ${layer}, head ${head}` : name;
 }
 
-/** The measure that the state names, else the one to be believed, else removal, else the first. */
-export function measureOf(state, model, item) {
-  const named = (name) => item.measures.find((measure) => measure.name === name);
-  return (
-    named(state.measure) ?? named(model.belief?.believed[0]) ?? named("removal") ?? item.measures[0]
-  );
-}
-
 /** The choice of the state, within what this item has: {show, kind, layer, head, measure}. */
-export function choiceOf(state, model, item) {
+export function choiceOf(state, item) {
   const kinds = kindsOf(item);
-  const measure = measureOf(state, model, item);
+  const named = (name) => item.measures.find((measure) => measure.name === name);
+  const measure = named(state.measure) ?? named("removal") ?? item.measures[0];
   let show = state.show;
   if (show === "measure" ? !measure : !kinds.includes(show))
     show = measure ? "measure" : kinds.at(-1);
@@ -74,7 +68,9 @@ export function choiceOf(state, model, item) {
  *
  * `values` (rows, columns) are over units. `rowSide` and `columnSide` are "source" or "output"; the
  * columns of decoder self-attention are the start symbol and then the outputs, which it reads one
- * place later. `limit` is the value of the strongest colour.
+ * place later, but for the last one, which it does not read. `reads` has what the decoder reads at
+ * each row of its attention, in which it predicts the output; otherwise it is null. `masked` has 1
+ * for each cell that no query can see. `limit` is the value of the strongest colour.
  */
 export async function matrixOf(data, model, item, choice, joined) {
   const source = unitsOf(item.source.pieces, item.source.words, joined);
@@ -90,8 +86,10 @@ export async function matrixOf(data, model, item, choice, joined) {
       rowSide: "output",
       columnSide: "source",
       isSigned,
-      limit: usualLimit(matrix, source.length),
+      limit: Math.max(FAINTEST, usualLimit(matrix, source.length)),
       unit: "number",
+      nats: choice.measure.nats,
+      reads: null,
       title: choice.measure.title,
       meaning: inUnits(model, choice.measure.meaning),
       name: choice.measure.name,
@@ -100,7 +98,9 @@ export async function matrixOf(data, model, item, choice, joined) {
   const { kind, layer, head } = choice;
   const [values, width] = await weightsOf(data, item.attention[kind], layer, head);
   const rows = kind === "encoder" ? source : output;
-  const columns = kind === "decoder" ? [startOf(item), ...shifted(output, width)] : source;
+  const { length } = item.target?.pieces ?? [];
+  const read = kind === "encoder" ? [] : [startOf(item), ...shifted(output, length)];
+  const columns = kind === "decoder" ? read : source;
   const which = head ? `head ${head}` : `mean of ${counted(choice.heads, "head")}`;
   return {
     values: joinedMatrix(values, width, rows, columns),
@@ -111,6 +111,8 @@ export async function matrixOf(data, model, item, choice, joined) {
     isSigned: false,
     limit: 1,
     unit: "share",
+    reads: kind === "encoder" ? null : output.map((_, row) => read[row].text),
+    masked: kind === "decoder" ? maskedCells(rows, columns) : null,
     title: `${KINDS[kind].title}, layer ${layer}, ${which}`,
     meaning: inUnits(model, KINDS[kind].meaning),
     name: `${kind}-layer-${layer}-${head ? `head-${head}` : "mean"}`,
@@ -144,11 +146,40 @@ function startOf(item) {
 }
 
 /** Outputs as the decoder reads them: one place later, the last one not at all. */
-function shifted(units, width) {
-  return units.map(({ text, positions }) => ({
-    text,
-    positions: positions.map((position) => position + 1).filter((position) => position < width),
-  }));
+function shifted(units, length) {
+  return units
+    .map(({ text, positions }) => ({
+      text,
+      positions: positions.map((position) => position + 1).filter((position) => position < length),
+    }))
+    .filter(({ positions }) => positions.length);
+}
+
+/** (rows, columns) 1 where all keys of a column come after the last query of a row. */
+function maskedCells(rows, columns) {
+  return Uint8Array.from({ length: rows.length * columns.length }, (_, i) => {
+    const [row, column] = [rows[Math.floor(i / columns.length)], columns[i % columns.length]];
+    return column.positions[0] > row.positions.at(-1);
+  });
+}
+
+/** The names of the rows; of the decoder's attention "what it reads → what it predicts". */
+export function rowNamesOf(matrix) {
+  return matrix.rows.map((unit, row) =>
+    matrix.reads ? `${matrix.reads[row]} → ${unit.text}` : unit.text,
+  );
+}
+
+/** The beginning of a sentence about a row. */
+export function subjectOf(matrix, row) {
+  const name = quoted(matrix.rows[row].text);
+  if (!matrix.reads) return [name];
+  return ["Reading ", quoted(matrix.reads[row]), " to predict ", name, ", the decoder"];
+}
+
+/** The numbers of the rows for a file; masked cells are empty. */
+export function numbersOf(matrix) {
+  return Array.from(matrix.values, (value, i) => (matrix.masked?.[i] ? "" : value));
 }
 
 /** What is known of a head's role: "previous token 0.83"; "" if nothing. */
@@ -160,7 +191,15 @@ export function rolesOf(model, name) {
 /** What the colours of a matrix mean. */
 export function matrixLegend(matrix) {
   const scale = scaleOf(matrix.isSigned ? "signed" : "amount");
-  return legend((along) => css(scale, Math.round(along * 255)), ...endsOf(matrix));
+  const made = legend((along) => css(scale, Math.round(along * 255)), ...endsOf(matrix));
+  if (matrix.masked) made.append(maskedLegend());
+  return made;
+}
+
+/** What masked cells look like. */
+export function maskedLegend() {
+  const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
+  return element("span", {}, swatch, " masked: it comes later, so the decoder cannot see it");
 }
 
 /** What the colours behind words mean. */
@@ -173,9 +212,10 @@ function endsOf(matrix) {
   if (matrix.unit === "share") return [percent(0), percent(1)];
   const [limit, digits] = [matrix.limit, digitsFor(matrix.limit)];
   const [less, more] = largest(matrix.values) > limit ? ["≤ ", "≥ "] : ["", ""];
+  const [rises, falls] = matrix.nats ? ["it hinders: ", ": it helps"] : ["", ""];
   return matrix.isSigned
-    ? [less + signed(-limit, digits), more + signed(limit, digits)]
-    : ["0", more + decimal(limit, digits)];
+    ? [rises + less + signed(-limit, digits), more + signed(limit, digits) + falls]
+    : ["0", more + decimal(limit, digits) + falls];
 }
 
 /** A value of a matrix as a reader sees it. */

@@ -11,12 +11,6 @@ const STATES = { kept: "kept", pruned: "pruned", finished: "finished" };
 /** The view "Beam". */
 export async function beamView(context) {
   const { item, state, go, key } = context;
-  if (!item.beam) {
-    return picture({
-      title: "The beam",
-      text: "This report has no beam for this sentence: it was not searched for with a beam, or the search kept no trace.",
-    });
-  }
   const { beam } = item;
   const nodes = new Map(beam.nodes.map((node) => [node.id, node]));
   const chosen = beam.hypotheses[state.hypothesis - 1] ?? beam.hypotheses[0];

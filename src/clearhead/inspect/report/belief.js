@@ -9,17 +9,13 @@ import { decimal, largest, ranking, signed } from "./numbers.js";
 /** The view "What to believe". */
 export async function beliefView(context) {
   const { model } = context;
-  const parts = [
-    model.belief && measures(model.belief),
-    model.belief && curves(model.belief),
+  return element(
+    "div",
+    {},
+    model.belief && [measures(model.belief), curves(model.belief)],
     model.importance && importance(context),
     model.roles && roles(context),
-  ].filter(Boolean);
-  if (parts.length) return element("div", {}, parts);
-  return picture({
-    title: "What to believe",
-    text: "This report has no measurements over many sentences. They show which measure is faithful for this model, how much each head matters, and what heads do.",
-  });
+  );
 }
 
 function measures(belief) {

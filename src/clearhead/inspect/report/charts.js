@@ -160,10 +160,12 @@ export function legend(colourOf, lowText, highText) {
 }
 
 /** A table of a matrix, each cell in its colour. */
-export function matrixTable(caption, rowNames, columnNames, values, limit, isSigned, format) {
+export function matrixTable(caption, rowNames, columnNames, matrix, format) {
+  const { values, limit, isSigned, masked } = matrix;
   const colours = scaleOf(isSigned ? "signed" : "amount");
   const width = columnNames.length;
-  const cell = (value) => {
+  const cell = (value, i) => {
+    if (masked?.[i]) return element("td", { class: "swatch" }, "masked");
     const step = stepOf(value, limit, isSigned);
     return element(
       "td",
@@ -195,7 +197,9 @@ export function matrixTable(caption, rowNames, columnNames, values, limit, isSig
             "tr",
             {},
             element("th", { scope: "row" }, element("bdi", {}, name)),
-            Array.from(values.subarray(row * width, (row + 1) * width), cell),
+            Array.from(values.subarray(row * width, (row + 1) * width), (value, column) =>
+              cell(value, row * width + column),
+            ),
           ),
         ),
       ),
@@ -205,11 +209,16 @@ export function matrixTable(caption, rowNames, columnNames, values, limit, isSig
 
 /** A region that scrolls by itself, so that the page does not; the keyboard reaches it. */
 export function scrolled(name, ...content) {
-  return element(
+  const region = element(
     "div",
     { class: "scrolled", tabindex: "0", role: "group", "aria-label": name },
     content,
   );
+  // A hint, where it scrolls sideways.
+  const hint = () =>
+    region.toggleAttribute("data-wide", region.scrollWidth > region.clientWidth + 1);
+  new ResizeObserver(() => requestAnimationFrame(hint)).observe(region);
+  return region;
 }
 
 /**

@@ -40,6 +40,10 @@ const STOPS = {
   },
 };
 
+/** The strongest colour of effects (in nats) stands for at least this much; see record.py. */
+export const FAINTEST = 0.1;
+
+const MASKED = { light: [220, 216, 205], dark: [59, 64, 69] };
 const STEPS = 256;
 
 /** Whether the page is dark now. */
@@ -81,6 +85,11 @@ export function stepOf(value, largestValue, isSigned) {
   const share = Math.max(-1, Math.min(1, value / largestValue));
   const along = isSigned ? (share + 1) / 2 : Math.sqrt(Math.max(0, share));
   return Math.round(along * (STEPS - 1));
+}
+
+/** The colour of a masked cell, as a scale of one step. */
+export function maskedColour() {
+  return MASKED[isDark() ? "dark" : "light"];
 }
 
 export function css(scale, step) {

@@ -14,6 +14,7 @@ from clearhead.inspect.explanation import (
     alternatives,
     is_short,
     source_share,
+    untranslated,
     warning_of,
     word_effects,
 )
@@ -165,8 +166,9 @@ class Contents:
     ) -> dict[str, Any]:
         """What translations and classifications have in common."""
         add, record = self.arrays.add, subject.record
-        short = is_short(subject)
-        ids, best = alternatives(subject)
+        # An encoder without labels has no output to explain.
+        short = is_short(subject) and subject.places > 0
+        ids, best = alternatives(subject) if subject.places else (np.zeros((0, 1)),) * 2
         found = word_effects(subject, ids, self._means[model]) if short else None
         own = best[:, 0]
         attention = {"encoder": record.encoder_attentions, "decoder": None, "cross": None}
@@ -201,6 +203,7 @@ class Contents:
             },
             "effects": None if found is None else self._of_effects(found),
             "share": None if found is None else _shares(subject, found),
+            "untranslated": [] if found is None else untranslated(subject, found.by_source),
             "warning": None if found is None else warning_of(subject, found),
             "walk": self._walk(subject),
             "beam": None,

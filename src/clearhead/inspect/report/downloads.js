@@ -47,6 +47,6 @@ export function matrixRows(corner, rowNames, columnNames, values) {
   const width = columnNames.length;
   return [
     [corner, ...columnNames],
-    ...rowNames.map((name, row) => [name, ...values.subarray(row * width, (row + 1) * width)]),
+    ...rowNames.map((name, row) => [name, ...values.slice(row * width, (row + 1) * width)]),
   ];
 }

@@ -1,9 +1,9 @@
 // All heads of one kind as small pictures, a row a layer; a click chooses a head.
 
 import { arrowKeys, element } from "./elements.js";
-import { scaleOf, stepOf } from "./colours.js";
-import { KINDS, rolesOf } from "./attention.js";
-import { paint, picture } from "./charts.js";
+import { css, maskedColour, scaleOf, stepOf } from "./colours.js";
+import { KINDS, maskedLegend, rolesOf } from "./attention.js";
+import { legend, paint, picture } from "./charts.js";
 import { inUnits } from "./units.js";
 
 const SIDE = 48; // pixels of a thumbnail at most
@@ -63,13 +63,16 @@ export function headThumbnails({ data, model, item, go, key, onScreen }, kind, c
     grid.append(row);
   }
   arrowKeys(grid, current);
-  onScreen(() => paintAll(data, reference, canvases));
+  onScreen(() => paintAll(data, reference, canvases, kind === "decoder"));
+  const rows = kind === "encoder" ? "each word that looks" : "each word that is predicted";
+  const colours = legend((along) => css(scaleOf("amount"), Math.round(along * 255)), "0", "100 %");
+  if (kind === "decoder") colours.append(maskedLegend());
   return picture(
     {
       title: `All heads: ${KINDS[kind].title.toLowerCase()}`,
       text: inUnits(
         model,
-        "Each square is one head: a row for each word that looks, a column for each word that is looked at, in a stronger colour where it looks more. Choose one to see it in the words." +
+        `Each square is one head: a row for ${rows}, a column for each word that is looked at. Choose one to see it in the words.` +
           (model.roles ? " An underlined number has a known role." : ""),
       ),
       csv:
@@ -83,6 +86,7 @@ export function headThumbnails({ data, model, item, go, key, onScreen }, kind, c
       className: "heads",
     },
     grid,
+    colours,
   );
 }
 
@@ -92,6 +96,7 @@ async function weightRows(data, item, kind) {
   const [, heads, queries, keys] = shape;
   const source = item.source.pieces;
   const target = item.target?.pieces;
+  const predicted = kind === "encoder" ? [] : item.outputs.pieces;
   const [queryNames, keyNames] = {
     encoder: [source, source],
     decoder: [target, target],
@@ -105,25 +110,26 @@ async function weightRows(data, item, kind) {
       (matrix % heads) + 1,
       query + 1,
       queryNames[query],
+      predicted[query] ?? "",
       key + 1,
       keyNames[key],
       value,
     ];
   });
   return [
-    ["layer", "head", "query", "token of the query", "key", "token of the key", "weight"],
+    ["layer", "head", "query", "reads", "predicts", "key", "token of the key", "weight"],
     ...rows,
   ];
 }
 
-async function paintAll(data, reference, canvases) {
+async function paintAll(data, reference, canvases, isCausal) {
   const [layers, heads, rows, columns] = reference.shape;
   for (let layer = 0; layer < layers; layer++) {
     const weights = await data.bytes(reference, [layer]);
     for (let head = 0; head < heads; head++) {
       const size = rows * columns;
       const part = weights.subarray(head * size, (head + 1) * size);
-      paintThumbnail(canvases[layer * heads + head], part, rows, columns);
+      paintThumbnail(canvases[layer * heads + head], part, rows, columns, isCausal);
     }
     // Between two layers the page answers to the reader.
     await new Promise((resolve) => setTimeout(resolve));
@@ -131,7 +137,7 @@ async function paintAll(data, reference, canvases) {
 }
 
 /** Paint bytes (rows, columns); a pixel of a large matrix has the largest weight of its cells. */
-function paintThumbnail(canvas, bytes, rows, columns) {
+function paintThumbnail(canvas, bytes, rows, columns, isCausal) {
   const height = Math.min(rows, SIDE);
   const width = Math.min(columns, SIDE);
   const highest = new Uint8Array(height * width);
@@ -147,6 +153,9 @@ function paintThumbnail(canvas, bytes, rows, columns) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
   const colours = scaleOf("amount");
-  highest.forEach((byte, i) => paint(image.data, i, colours, stepOf((byte / 255) ** 2, 1, false)));
+  highest.forEach((byte, i) => {
+    if (isCausal && i % width > Math.floor(i / width)) paint(image.data, i, maskedColour(), 0);
+    else paint(image.data, i, colours, stepOf((byte / 255) ** 2, 1, false));
+  });
   context.putImageData(image, 0, 0);
 }

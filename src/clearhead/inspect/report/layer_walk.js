@@ -3,7 +3,8 @@
 import { arrowKeys, directionOf, element, plain, quoted } from "./elements.js";
 import { KINDS, rolesOf } from "./attention.js";
 import { largest, counted, decimal, percent, ranking } from "./numbers.js";
-import { columns, picture, strip } from "./charts.js";
+import { columns, legend, picture, strip } from "./charts.js";
+import { css, scaleOf } from "./colours.js";
 import {
   feedForwardFormula,
   headFormula,
@@ -19,20 +20,20 @@ import {
 /** The view "Inside a layer". */
 export async function layerWalkView(context) {
   const walk = walkOf(context);
-  if (!walk) {
-    return picture({
-      title: "Inside a layer",
-      text: "This report has no numbers of the layers for this sentence: it is too long, or they were not asked for.",
-    });
-  }
-  const steps = await allSteps(walk);
+  const steps = (await allSteps(walk)).map((content) => element("li", { tabindex: "-1" }, content));
+  const predicted = walk.stack === "decoder" && walk.item.outputs.pieces[walk.token];
+  const colourOf = (along) => css(scaleOf("signed"), Math.round(along * 255));
   return picture(
     {
-      title: [`Inside ${walk.stack} layer ${walk.layer}: `, quoted(walk.piece)],
+      title: [
+        `Inside ${walk.stack} layer ${walk.layer}: `,
+        predicted ? ["reads ", quoted(walk.piece), ", predicts "] : quoted(walk.piece),
+        predicted && quoted(predicted),
+      ],
       text: [
         walk.stack === "encoder"
           ? "What this layer does with one source token, step by step, with the numbers of this sentence. "
-          : "What this layer does at one place of the decoder, which reads this token to predict the next one. ",
+          : "What this layer does at one place of the decoder. ",
         walk.isPre
           ? "This model normalises the input of each part (pre-norm)."
           : "This model normalises after each sum, as the paper does (post-norm).",
@@ -44,17 +45,37 @@ export async function layerWalkView(context) {
       },
       className: "walk",
     },
+    map(steps),
+    legend(colourOf, "negative", "positive, each strip up to its own largest number"),
+    element("ol", { class: "steps" }, steps),
+  );
+}
+
+/** The steps by name; choosing one goes to it. */
+function map(steps) {
+  const names = steps.map((step, i) =>
     element(
-      "ol",
-      { class: "steps" },
-      steps.map((content) => element("li", {}, content)),
+      "button",
+      {
+        type: "button",
+        on: {
+          click: () => {
+            step.scrollIntoView();
+            step.focus({ preventScroll: true });
+          },
+        },
+      },
+      element("small", {}, `${i + 1} `),
+      step.firstChild.textContent,
     ),
   );
+  const toolbar = element("div", { class: "map", role: "toolbar", "aria-label": "Steps" }, names);
+  arrowKeys(toolbar);
+  return toolbar;
 }
 
 /** What is walked through: stack, layer, token and head, within what the item has. */
 function walkOf({ data, model, item, state }) {
-  if (!item.walk) return null;
   const stack = state.stack === "decoder" && item.target ? "decoder" : "encoder";
   const layers = model[KINDS[stack].layers];
   const layer = Math.min(state.layer || 1, layers);
@@ -391,7 +412,6 @@ async function feedForwardSteps(walk, before) {
 export function walkControls(context) {
   const { model, state, go, key } = context;
   const walk = walkOf(context);
-  if (!walk) return element("div", { class: "controls" });
   const pick = (name, label, values, current, change) =>
     element(
       "label",

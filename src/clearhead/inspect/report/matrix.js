@@ -1,22 +1,31 @@
-// One attention large: a row for each word that looks, a column for each word that is looked at.
+// One attention or measure large. A row of the decoder's attention has the name "what the decoder
+// reads → what it predicts"; a row of a measure has that of the output.
 
 import { disclosure, element, quoted, shown } from "./elements.js";
-import { choiceOf, matrixLegend, matrixNumber, matrixOf } from "./attention.js";
+import {
+  choiceOf,
+  matrixLegend,
+  matrixNumber,
+  matrixOf,
+  numbersOf,
+  rowNamesOf,
+  subjectOf,
+} from "./attention.js";
 import { matrixTable, paint, picture, scrolled } from "./charts.js";
-import { inkOn, scaleOf, stepOf } from "./colours.js";
+import { inkOn, maskedColour, scaleOf, stepOf } from "./colours.js";
 import { matrixRows } from "./downloads.js";
 import { inUnits } from "./units.js";
 import { headThumbnails } from "./heads.js";
 
-const LONGEST_NAME = 110; // CSS pixels of the name of a row or column
+const LONGEST_NAME = 190; // CSS pixels of the name of a row or column
 const LARGEST_TABLE = 10_000; // cells of the table for screen readers
 
 /** The view "Matrix". */
 export async function matrixView(context) {
   const { data, model, item, state, width } = context;
-  const choice = choiceOf(state, model, item);
+  const choice = choiceOf(state, item);
   const matrix = await matrixOf(data, model, item, choice, state.joined);
-  const rowNames = matrix.rows.map((unit) => shown(unit.text));
+  const rowNames = rowNamesOf(matrix).map(shown);
   const columnNames = matrix.columns.map((unit) => shown(unit.text));
   const readout = element("p", { class: "readout" }, "Point at a cell to read it.");
   const hasThumbnails = choice.show !== "measure";
@@ -34,14 +43,16 @@ export async function matrixView(context) {
       `Table of ${matrix.title}`,
       rowNames,
       columnNames,
-      matrix.values,
-      matrix.limit,
-      matrix.isSigned,
+      matrix,
       (value) => matrixNumber(matrix, value),
     );
-  const looking = inUnits(model, "the word that looks");
-  const predicted = item.labels ? "a label" : "the word that is predicted";
-  const rowsAre = matrix.rowSide === "source" ? looking : predicted;
+  const rowsAre = matrix.reads
+    ? "“what the decoder reads → what it predicts”"
+    : matrix.rowSide === "source"
+      ? inUnits(model, "the word that looks")
+      : item.labels
+        ? "a label"
+        : "an output word";
   return element(
     "div",
     { class: isBeside ? "words-view" : null },
@@ -52,7 +63,7 @@ export async function matrixView(context) {
         csv: {
           name: matrix.name,
           what: `the matrix (${matrix.title})`,
-          rows: () => matrixRows("", rowNames, columnNames, matrix.values),
+          rows: () => matrixRows("", rowNames, columnNames, numbersOf(matrix)),
         },
       },
       scrolled(`Picture of ${matrix.title}`, canvas),
@@ -106,6 +117,7 @@ function paintedMatrix(matrix, rowNames, columnNames, width, readout) {
     wide - left,
     high - top,
   );
+  if (matrix.masked) hatch(context, matrix, columnNames.length, left, top, side);
   if (named) {
     drawNames(context, rowNames, columnNames, left, top, side, font);
     if (side >= 34) drawNumbers(context, matrix, left, top, side, font);
@@ -114,15 +126,38 @@ function paintedMatrix(matrix, rowNames, columnNames, width, readout) {
     const row = Math.floor((event.offsetY - top) / side);
     const column = Math.floor((event.offsetX - left) / side);
     if (row < 0 || column < 0 || row >= rowNames.length || column >= columnNames.length) return;
-    const value = matrix.values[row * columnNames.length + column];
-    readout.replaceChildren(
-      quoted(rowNames[row]),
-      matrix.unit === "share" ? " looks at " : " depends on ",
-      quoted(columnNames[column]),
-      `: ${matrixNumber(matrix, value)}`,
-    );
+    const cell = row * columnNames.length + column;
+    const seen = matrix.masked?.[cell]
+      ? [" cannot look at ", quoted(columnNames[column]), ", which comes later (masked)."]
+      : [
+          matrix.unit === "share" ? " looks at " : " depends on ",
+          quoted(columnNames[column]),
+          `: ${matrixNumber(matrix, matrix.values[cell])}`,
+        ];
+    readout.replaceChildren(...subjectOf(matrix, row), ...seen);
   });
   return canvas;
+}
+
+/** Lines over the masked cells. */
+function hatch(context, matrix, width, left, top, side) {
+  context.save();
+  context.beginPath();
+  matrix.masked.forEach((isMasked, i) => {
+    const [row, column] = [Math.floor(i / width), i % width];
+    if (isMasked) context.rect(left + column * side, top + row * side, side, side);
+  });
+  context.clip();
+  context.strokeStyle = getComputedStyle(document.body).color;
+  context.globalAlpha = 0.4;
+  context.beginPath();
+  const [wide, high] = [width * side, matrix.rows.length * side];
+  for (let x = left - high; x < left + wide; x += 8) {
+    context.moveTo(x, top + high);
+    context.lineTo(x + high, top);
+  }
+  context.stroke();
+  context.restore();
 }
 
 /** The matrix with a pixel for each cell. */
@@ -131,9 +166,10 @@ function cellImage(matrix, height, width) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
   const colours = scaleOf(matrix.isSigned ? "signed" : "amount");
-  matrix.values.forEach((value, i) =>
-    paint(image.data, i, colours, stepOf(value, matrix.limit, matrix.isSigned)),
-  );
+  matrix.values.forEach((value, i) => {
+    if (matrix.masked?.[i]) paint(image.data, i, maskedColour(), 0);
+    else paint(image.data, i, colours, stepOf(value, matrix.limit, matrix.isSigned));
+  });
   context.putImageData(image, 0, 0);
   return canvas;
 }
@@ -143,9 +179,13 @@ function drawNames(context, rowNames, columnNames, left, top, side, font) {
   context.font = font(Math.min(13, side - 2));
   context.textBaseline = "middle";
   context.textAlign = "right";
-  rowNames.forEach((name, row) =>
-    context.fillText(fitted(context, name, left - 8), left - 6, top + (row + 0.5) * side),
-  );
+  rowNames.forEach((name, row) => {
+    // Both parts of "reads → predicts" must be seen.
+    const parts = context.measureText(name).width <= left - 8 ? [name] : name.split(" → ");
+    const width = (left - 8) / parts.length - 12 * (parts.length - 1);
+    const cut = parts.map((part) => fitted(context, part, width));
+    context.fillText(cut.join(" → "), left - 6, top + (row + 0.5) * side);
+  });
   context.textAlign = "left";
   columnNames.forEach((name, column) => {
     context.save();
@@ -171,6 +211,7 @@ function drawNumbers(context, matrix, left, top, side, font) {
   context.font = font(side >= 44 ? 12 : 10);
   context.textAlign = "center";
   matrix.values.forEach((value, i) => {
+    if (matrix.masked?.[i]) return;
     const step = stepOf(value, matrix.limit, matrix.isSigned);
     context.fillStyle = inkOn(colours, step);
     const text =

@@ -4,7 +4,10 @@
 import { arrowKeys, element, plain, quoted } from "./elements.js";
 import { headNamed, headTitle, rolesOf } from "./attention.js";
 import { picture, rankedBars } from "./charts.js";
-import { digitsFor, largest, percent, ranking, signed } from "./numbers.js";
+import { FAINTEST } from "./colours.js";
+import { decimal, digitsFor, largest, percent, ranking, signed } from "./numbers.js";
+
+const SATURATED = 0.95; // probability from which on the log-probability hardly moves
 
 /** What is known of the output at the chosen place, or of it against an alternative. */
 export async function outputDetails(context) {
@@ -15,7 +18,10 @@ export async function outputDetails(context) {
   const found = item.effects ? await effectsAt(data, item, place, against) : null;
   const logs = (await data.part(item.alternatives.log_probabilities, [place])).values;
   const [piece, other] = [item.outputs.pieces[place], names[against]];
-  const all = { ...context, place, names, against, found, logs, piece, other };
+  // The difference of two log-probabilities is that of the logits: the softmax cancels out.
+  const isNearOne = found && !against && names.length > 1 && Math.exp(logs[0]) >= SATURATED;
+  const margins = isNearOne ? await effectsAt(data, item, place, 1) : null;
+  const all = { ...context, place, names, against, found, margins, logs, piece, other };
   return element(
     "section",
     { class: "details" },
@@ -105,7 +111,7 @@ function probabilityOf({ item, names, logs }, choice) {
 }
 
 function opening(all) {
-  const { against, found, piece, other, logs } = all;
+  const { against, found, margins, names, piece, other, logs } = all;
   const probability = percent(probabilityOf(all, 0));
   if (!against) {
     return [
@@ -113,7 +119,17 @@ function opening(all) {
       element("strong", {}, probability),
       ". ",
       found &&
-        "Each bar below shows how much its log-probability falls without a head or a word. To the right: it helped. To the left: without it, this would be more probable.",
+        !margins &&
+        "Each bar below shows how much its log-probability falls without a head or a word. ",
+      margins && [
+        "So near to 1 the log-probability hardly moves. Each bar below therefore shows how much the logit difference falls without a head or a word: the logit of ",
+        quoted(piece),
+        " minus that of the best other output, ",
+        quoted(names[1]),
+        `, which is ${decimal(logs[0] - logs[1])}. The fall of the log-probability (log p) is below each name. `,
+      ],
+      found &&
+        "Positive, to the right: it falls, so the part helped. Negative, to the left: it rises, so the part hindered. Effects do not add up: each of two parts that do the same can be missing without harm.",
     ];
   }
   const odds = Math.exp(logs[0] - logs[against]);
@@ -205,7 +221,7 @@ function origin({ found, place, against }) {
       title: "From the source or from the words before",
       level: 4,
       text: [
-        `Without the whole source the log-probability of this word changes by ${signed(-source)}, without all words before it by ${signed(-prefix)}. Of both falls together, that without the source is `,
+        `Without the whole source the log-probability of this word ${fall(source)}, without all words before it it ${fall(prefix)}. Of both falls together, that without the source is `,
         element("strong", {}, percent(share)),
         ".",
       ],
@@ -213,9 +229,9 @@ function origin({ found, place, against }) {
         name: `source-and-prefix-${place + 1}`,
         what: "the effects of the source and of the words before",
         rows: () => [
-          ["without", "change of the log-probability", "share of both falls"],
-          ["the source", -source, share],
-          ["the words before", -prefix, 1 - share],
+          ["without", "fall of the log-probability", "share of both falls"],
+          ["the source", source, share],
+          ["the words before", prefix, 1 - share],
         ],
       },
     },
@@ -232,89 +248,78 @@ function origin({ found, place, against }) {
   );
 }
 
-function byHead({ item, model, link, place, found, against }) {
+function fall(value) {
+  return `${value < 0 ? "rises" : "falls"} by ${decimal(Math.abs(value))}`;
+}
+
+function byHead(all) {
+  const { item, model, link } = all;
   const names = item.effects.heads;
-  const digits = digitsFor(largest(found.heads));
-  const rows = ranking(found.heads, Math.abs).map((i) => {
+  const label = (i) => {
     const { kind, layer, head } = headNamed(names[i]);
-    return {
-      label: element("a", { href: link({ show: kind, layer, head }) }, headTitle(names[i])),
-      note: rolesOf(model, names[i]),
-      value: found.heads[i],
-      text: signed(found.heads[i], digits),
-    };
-  });
+    return element("a", { href: link({ show: kind, layer, head }) }, headTitle(names[i]));
+  };
   return effectPicture(
+    all,
     "What each head did",
     `Heads in the order of their effect: ${model.effects_by === "mean" ? "its mean output" : "zero"} replaces the output of each. Choose one to see where it looks.`,
-    rows,
-    names,
-    found.heads,
     "head",
-    place,
-    against,
+    "heads",
+    names,
+    label,
+    (i) => rolesOf(model, names[i]),
   );
 }
 
-function bySource({ item, place, found, against, model }) {
+function bySource(all) {
+  const { item, model } = all;
   const what = model.unit === "frame" ? "frame" : item.labels ? "word" : "source word";
-  return ofWords(
-    item.source.words,
-    found.sources,
-    `What each ${what} did`,
-    `All ${what}s in the order of their effect.`,
-    "source",
-    place,
-    against,
-  );
+  const names = item.source.words.map(([word]) => word);
+  const text = `All ${what}s in the order of their effect.`;
+  return effectPicture(all, `What each ${what} did`, text, "source", "sources", names);
 }
 
-function byPrefix({ item, place, found, against }) {
+function byPrefix(all) {
+  const { item, place, found } = all;
   // Words after this one cannot have an effect: the decoder has not written them yet.
   const written = (positions) => positions.filter((position) => position <= place);
   const before = (item.target?.words ?? [])
     .filter(([, positions]) => written(positions).length)
     .map(([text, positions]) =>
       positions.at(-1) <= place
-        ? [text]
-        : [
-            written(positions)
-              .map((position) => item.target.pieces[position].replace(/^(?:[▁Ġ]+|##)/, ""))
-              .join(""),
-          ],
+        ? text
+        : written(positions)
+            .map((position) => item.target.pieces[position].replace(/^(?:[▁Ġ]+|##)/, ""))
+            .join(""),
     );
   if (!before.length || !found.prefixes.length) return null;
-  return ofWords(
-    before,
-    found.prefixes.subarray(0, before.length),
-    "What each word before it did",
-    "The words already written, in the order of their effect.",
-    "prefix",
-    place,
-    against,
-  );
+  const text = "The words already written, in the order of their effect.";
+  return effectPicture(all, "What each word before it did", text, "prefix", "prefixes", before);
 }
 
-function ofWords(words, values, title, text, name, place, against) {
+/** Bars of the effects of parts; near a probability of 1 those on the logit difference. */
+function effectPicture(
+  { place, against, found, margins },
+  title,
+  text,
+  name,
+  part,
+  names,
+  label = (i) => plain(names[i]),
+  role = () => "",
+) {
+  const falls = found[part].subarray(0, names.length);
+  const values = margins ? margins[part].subarray(0, names.length) : falls;
   const digits = digitsFor(largest(values));
+  const small = (i) => `log p ${signed(falls[i], digitsFor(largest(falls)))}`;
   const rows = ranking(values, Math.abs).map((i) => ({
-    label: plain(words[i][0]),
+    label: label(i),
+    note: [margins && small(i), role(i)].filter(Boolean).join("; "),
     value: values[i],
     text: signed(values[i], digits),
   }));
-  return effectPicture(
-    title,
-    text,
-    rows,
-    words.map(([word]) => word),
-    values,
-    name,
-    place,
-    against,
-  );
-}
-
-function effectPicture(title, text, rows, names, values, name, place, against) {
+  const of = against || margins ? "fall of the logit difference" : "fall of the log-probability";
+  const both = margins ? ["fall of the log-probability"] : [];
   return picture(
     {
       title,
@@ -323,14 +328,17 @@ function effectPicture(title, text, rows, names, values, name, place, against) {
       csv: {
         name: `${name}-effects-${place + 1}${against ? `-against-${against}` : ""}`,
         what: title.toLowerCase(),
-        rows: () => [[name, "effect"], ...names.map((each, i) => [each, values[i]])],
+        rows: () => [
+          [name, of, ...both],
+          ...names.map((each, i) => [each, values[i], ...both.map(() => falls[i])]),
+        ],
       },
     },
     rankedBars(rows, {
       caption: title,
       isSigned: true,
-      limit: largest(values),
-      head: [name, "effect"],
+      limit: Math.max(FAINTEST, largest(values)),
+      head: [name, of],
     }),
   );
 }

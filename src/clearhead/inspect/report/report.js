@@ -4,7 +4,14 @@ import { element, plain, shown } from "./elements.js";
 import { hasSubwords } from "./units.js";
 import { changed, fragmentOf, readState } from "./state.js";
 import { onTheme, isDark } from "./colours.js";
-import { firstModel, itemOf, modelChoice, sentenceList, summary } from "./sentences.js";
+import {
+  firstModel,
+  headline,
+  itemOf,
+  modelChoice,
+  sentenceList,
+  summary,
+} from "./sentences.js";
 import { pictureControls, wordsView } from "./words.js";
 import { matrixView } from "./matrix.js";
 import { layerWalkView, walkControls } from "./layer_walk.js";
@@ -14,9 +21,18 @@ import { beliefView } from "./belief.js";
 const VIEWS = {
   words: { title: "Words", draw: wordsView, controls: pictureControls },
   matrix: { title: "Matrix", draw: matrixView, controls: pictureControls },
-  layer: { title: "Inside a layer", draw: layerWalkView, controls: walkControls },
-  beam: { title: "Beam", draw: beamView, onlyFor: "translation" },
-  belief: { title: "What to believe", draw: beliefView },
+  layer: {
+    title: "Inside a layer",
+    draw: layerWalkView,
+    controls: walkControls,
+    has: ({ item }) => item.walk,
+  },
+  beam: { title: "Beam", draw: beamView, has: ({ item }) => item.beam },
+  belief: {
+    title: "What to believe",
+    draw: beliefView,
+    has: ({ model }) => model.belief || model.importance || model.roles,
+  },
 };
 
 /**
@@ -71,7 +87,7 @@ class Page {
     const scroll = window.scrollY;
     this.place.replaceChildren(
       element("a", { class: "skip", href: "#view", on: { click: skip } }, "Skip to the view"),
-      this.head(),
+      this.head(contexts[0]),
       this.navigation(contexts[0], state, controls),
       element(
         "main",
@@ -97,8 +113,7 @@ class Page {
       state.sentence = 1;
     if (!itemOf(this.report, state.sentence, state.model))
       state.model = firstModel(this.report, state.sentence);
-    const { task } = this.report.models[state.model - 1];
-    if ((VIEWS[state.view].onlyFor ?? task) !== task) state.view = "words";
+    if (!isThere(VIEWS[state.view], this.context(state, state.model, 0, 1))) state.view = "words";
     return state;
   }
 
@@ -132,7 +147,7 @@ class Page {
     };
   }
 
-  head() {
+  head(context) {
     const { title, generator } = this.report;
     const theme = element(
       "button",
@@ -155,16 +170,15 @@ class Page {
       element(
         "div",
         {},
-        element("p", { class: "generator" }, "Looking inside, with ", plain(generator)),
-        element("h1", {}, plain(title)),
+        element("p", { class: "generator" }, plain(title), ", with ", plain(generator)),
+        headline(context),
       ),
       theme,
     );
   }
 
   navigation(context, state, controls) {
-    const { task } = context.model;
-    const views = Object.entries(VIEWS).filter(([, view]) => (view.onlyFor ?? task) === task);
+    const views = Object.entries(VIEWS).filter(([, view]) => isThere(view, context));
     return element(
       "section",
       { class: "choices", "aria-label": "What to show" },
@@ -221,6 +235,11 @@ class Page {
   }
 }
 
+/** Whether the report has the data of a view. */
+function isThere(view, context) {
+  return !view.has || Boolean(view.has(context));
+}
+
 function margin() {
   return window.innerWidth < 640 ? 16 : 32;
 }
@@ -232,7 +251,9 @@ function skip(event) {
 
 /** The view of one model; what goes wrong is written where the view would be. */
 async function panel(context, view, isCompared) {
-  const content = await view.draw(context).catch((error) => {
+  const nothing = () => element("p", { class: "how" }, "Nothing of this is known of this model.");
+  const drawn = isThere(view, context) ? view.draw(context) : Promise.resolve(nothing());
+  const content = await drawn.catch((error) => {
     console.error(error);
     return element(
       "p",

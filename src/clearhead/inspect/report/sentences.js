@@ -4,6 +4,7 @@ import { element, plain } from "./elements.js";
 import { counted, decimal, percent } from "./numbers.js";
 
 const FEW = 6; // sentences that are listed without a disclosure
+const LONGEST = 150; // characters of a text in the headline
 
 /** The numbers of the sentences in the report, in the order of their first item. */
 function sentenceNumbers(report) {
@@ -20,6 +21,35 @@ export function itemOf(report, sentence, model) {
 export function firstModel(report, sentence) {
   const number = sentenceNumbers(report)[sentence - 1];
   return (report.items.find((item) => item.sentence === number)?.model ?? 0) + 1;
+}
+
+/** The input, the output and its probability. */
+export function headline({ report, model, item }) {
+  const cut = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
+  const output = outputText(report, item);
+  const given = (item.labels ?? []).filter(({ label }) => item.outputs.pieces.includes(label));
+  const probability = given.length ? given[0].probability : Math.exp(item.score.log_probability);
+  const what = `${counted(item.score.places.length, "token")}${item.score.finished ? "" : ", cut off before its end"}`;
+  const isLong = item.source.text.length + output.length > LONGEST / 2;
+  return [
+    element(
+      "h1",
+      { class: isLong ? "long" : null },
+      plain(cut(item.source.text)),
+      output && [" → ", plain(cut(output))],
+    ),
+    element(
+      "p",
+      { class: "lead" },
+      !output
+        ? "An encoder without labels: it has attention, but no output."
+        : [
+            "The probability of this output is ",
+            element("strong", {}, percent(probability)),
+            model.task === "translation" ? `: the product over its ${what}.` : ".",
+          ],
+    ),
+  ];
 }
 
 /** The list of sentences, as links. */
@@ -46,6 +76,8 @@ export function sentenceList({ report, state, link }) {
           { class: "to" },
           element("bdi", {}, outputText(report, item)),
           item.warning && element("span", { class: "mark" }, "warning"),
+          item.untranslated?.length > 0 &&
+            element("span", { class: "mark" }, "perhaps not all translated"),
         ),
       ),
     );
@@ -174,7 +206,7 @@ export function summary({ item, model }) {
       "p",
       { class: "facts" },
       size.join(", "),
-      model.task === "classification" ? ". Its answer: " : ". Its output: ",
+      facts.length > 0 && (model.task === "classification" ? ". Its answer: " : ". Its output: "),
       givesNone(model, item) && "no label; the most probable one is ",
       facts.filter(Boolean).flatMap((fact, i) => (i ? [", ", fact] : [fact])),
       ".",

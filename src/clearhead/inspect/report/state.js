@@ -8,7 +8,7 @@ const DEFAULTS = {
   compare: 0, // a second model beside it; 0: none
   view: "words",
   show: "measure", // or encoder, decoder, cross: attention weights
-  measure: "", // "": the one to be believed
+  measure: "", // "": removal, which is exact
   layer: 0, // 0: the last
   head: 0, // 0: the mean of all heads
   joined: true,

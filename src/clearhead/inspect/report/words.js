@@ -7,7 +7,10 @@ import {
   KINDS,
   matrixNumber,
   matrixOf,
+  numbersOf,
   rolesOf,
+  rowNamesOf,
+  subjectOf,
   tintLegend,
 } from "./attention.js";
 import { picture } from "./charts.js";
@@ -24,7 +27,7 @@ const LONG = 140; // pieces of a sentence that gets the whole width, source and 
 /** The view "Words". */
 export async function wordsView(context) {
   const { data, model, item, state } = context;
-  const choice = choiceOf(state, model, item);
+  const choice = choiceOf(state, item);
   const matrix = await matrixOf(data, model, item, choice, state.joined);
   const kind = choice.show === "measure" ? thumbnailKind(item) : choice.kind;
   const isLabel = model.task === "classification";
@@ -32,7 +35,7 @@ export async function wordsView(context) {
     isLabel || !state.place || state.place > item.outputs.pieces.length
       ? null
       : outputDetails(context),
-    isLabel ? labelDetails(context, matrix) : null,
+    isLabel && item.outputs.pieces.length ? labelDetails(context, matrix) : null,
   ]);
   const isLong = item.source.pieces.length + item.outputs.pieces.length > LONG;
   return element(
@@ -64,6 +67,11 @@ function litWords(context, matrix, choice) {
       { text: matrix.columns[0].text, positions: [], isStart: true },
       ...units.output,
     ];
+  const dropped = new Set(
+    (item.untranslated ?? []).flatMap((word) => item.source.words[word][1]),
+  );
+  const isDropped = (unit, side) =>
+    side === "source" && unit.positions.some((position) => dropped.has(position));
   const outputName = isLabel ? (isChosen ? "Labels" : "Label") : "Output";
   const readout = element("p", { class: "readout", "aria-live": "polite" });
   const lines = {};
@@ -76,7 +84,8 @@ function litWords(context, matrix, choice) {
         "button",
         {
           type: "button",
-          class: unit.isStart ? "word start" : "word",
+          class: `word${unit.isStart ? " start" : ""}${isDropped(unit, side) ? " dropped" : ""}`,
+          title: isDropped(unit, side) ? "perhaps not translated" : null,
           "data-index": index,
           "data-key": key(`${side}.${index}`),
           "aria-pressed":
@@ -131,12 +140,8 @@ function litWords(context, matrix, choice) {
       },
     },
     element("div", {}, element("p", { class: "side-name" }, sourceName(model)), lines.source),
-    element(
-      "div",
-      {},
-      element("p", { class: "side-name" }, outputName),
-      lines.output,
-    ),
+    units.output.length > 0 &&
+      element("div", {}, element("p", { class: "side-name" }, outputName), lines.output),
   );
   rest();
   return picture(
@@ -149,14 +154,22 @@ function litWords(context, matrix, choice) {
         rows: () =>
           matrixRows(
             "",
-            ...[matrix.rows, matrix.columns].map((all) => all.map((unit) => unit.text)),
-            matrix.values,
+            rowNamesOf(matrix),
+            matrix.columns.map((unit) => unit.text),
+            numbersOf(matrix),
           ),
       },
     },
     block,
     readout,
     tintLegend(matrix),
+    dropped.size > 0 &&
+      element(
+        "p",
+        { class: "legend" },
+        element("span", { class: "dropped" }, "word"),
+        "perhaps not translated: without it, the whole output would be more probable",
+      ),
   );
 }
 
@@ -218,7 +231,7 @@ class Lighting {
   place(side, index) {
     const { rowSide, columnSide } = this.matrix;
     const row = side === rowSide ? index - (this.withStart ? 1 : 0) : -1;
-    return [row, side === columnSide ? index : -1];
+    return [row, side === columnSide && index < this.matrix.columns.length ? index : -1];
   }
 
   /** Light up what belongs to a word. */
@@ -243,7 +256,7 @@ class Lighting {
       );
     }
     this.show(fills, lines, this.buttons[side][index]);
-    this.say(this.units[side][index].text, to, from);
+    this.say(this.units[side][index].text, to, from, row);
   }
 
   /** Without a word pointed at: the chosen output, or for a label what counts for it. */
@@ -284,18 +297,20 @@ class Lighting {
     current?.classList.add("pointed");
   }
 
-  say(text, to, from) {
+  say(text, to, from, row) {
     const { rows, columns, rowSide, columnSide } = this.matrix;
     const same = rowSide === columnSide;
     const verbs =
-      this.matrix.unit === "share" ? ["looks at", "is looked at by"] : ["depends on", "counts for"];
+      this.matrix.unit === "share"
+        ? ["looks at", this.matrix.reads ? "is looked at to predict" : "is looked at by"]
+        : ["depends on", "counts for"];
     if (!to && !from) {
       this.readout.replaceChildren(quoted(text), " is not in this picture.");
       return;
     }
-    const parts = [quoted(text)];
+    const parts = to ? subjectOf(this.matrix, row) : [quoted(text)];
     if (to) parts.push(` ${verbs[0]} `, this.strongest(to, columns));
-    if (to && from && same) parts.push("; ");
+    if (to && from && same) parts.push("; ", quoted(text));
     if (from) parts.push(` ${verbs[1]} `, this.strongest(from, rows));
     parts.push(".");
     this.readout.replaceChildren(...parts.flat());
@@ -316,8 +331,8 @@ class Lighting {
 }
 
 /** The choices above the words: what lights up, layer, head, subwords. */
-export function pictureControls({ model, item, state, go, key, hasSubwords }) {
-  const choice = choiceOf(state, model, item);
+export function pictureControls({ item, state, go, key, hasSubwords }) {
+  const choice = choiceOf(state, item);
   const option = (value, text, isChosen) => element("option", { value, selected: isChosen }, text);
   const choose = (event) => {
     const [show, measure] = event.target.value.split(":");

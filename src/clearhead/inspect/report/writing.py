@@ -18,6 +18,7 @@ from clearhead.inspect.report.page import page
 from clearhead.inspect.study import read_study
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.view import replacements
+from clearhead.settings import SearchConfig
 from clearhead.tokenizer.normal_form import is_blank
 
 
@@ -28,6 +29,7 @@ def write_report(
     *,
     targets: Sequence[str | None] | None = None,
     names: Sequence[str] | None = None,
+    search: Mapping[str, SearchConfig] | None = None,
     ablate_by: str = "zero",
     title: str = "Inside the model",
     command: str | None = None,
@@ -43,6 +45,8 @@ def write_report(
         inputs: texts, or for classifiers of features arrays (length, width).
         targets: for translators a text for each input, or None for its translation.
         names: a text for each input that is no text.
+        search: for translators by name the settings of the search; the others use a beam search
+            with their own settings. A beam search is also drawn as a tree.
         ablate_by: what replaces the output of a head that is switched off to see its effect:
             `zero`, or its `mean` over the sample of `clearhead study`.
         title: of the page.
@@ -74,7 +78,9 @@ def write_report(
             with explain_full_memory("use a shorter input, or the CPU: --device cpu", "inspect"):
                 try:
                     if model.config.task == "translation":
-                        _add_translation(contents, number, sentence, model, content, target)
+                        own = replace(model.search, method="beam", n_best=1)
+                        how = search[name] if search and name in search else own
+                        _add_translation(contents, number, sentence, model, content, target, how)
                     else:
                         _add_classification(contents, number, sentence, model, content, str(text))
                 except DataError as error:
@@ -118,40 +124,52 @@ def _mistake(what: str, todo: str | None = None) -> ConfigError:
 
 
 def _add_translation(
-    contents: Contents, number: int, sentence: int, translator: Any, text: str, target: str | None
+    contents: Contents,
+    number: int,
+    sentence: int,
+    translator: Any,
+    text: str,
+    target: str | None,
+    search: SearchConfig,
 ) -> None:
     if is_blank(text):
         raise DataError("the input is empty", todo="give a sentence")
-    search = translator.search
     beam = None
-    if target is None:
-        search = replace(search, method="beam", n_best=1)
-        best: Hypothesis = translator.translate([text], search=search)[0][0]
-        engine = translator.engine
-        tracing = engine if isinstance(engine, TorchEngine) else TorchEngine(translator.model)
-        wide = replace(search, n_best=search.beam_size)
-        source = translator.source_tokenizer.encode(text)
-        found, nodes = tracing.trace(source, wide)
-        decode = translator.target_tokenizer.decode
-        texts = [replace(each, text=decode(each.tokens)) for each in found]
-        beam = beam_tree(nodes, texts, wide, translator.target_tokenizer)
-        beam["differs"] = tuple(found[0].tokens) != tuple(best.tokens)
-        subject = Subject.translation(translator, text, best)
-    else:
+    if target is not None:
         subject = Subject.translation(translator, text, target)
         scores = subject.replay.log_probabilities()[0, :, 0]
         ids = translator.target_tokenizer.encode(target)
         best = Hypothesis(
             tuple(ids), float(scores.sum()), tuple(scores), float("nan"), True, target
         )
+    else:
+        search = replace(search, n_best=1)
+        best = translator.translate([text], search=search)[0][0]
+        subject = Subject.translation(translator, text, best)
+        if search.method == "beam":
+            beam = _traced(translator, text, best, replace(search, n_best=search.beam_size))
     tokenizer = translator.target_tokenizer
     contents.add_translation(number, sentence, subject, text, best, tokenizer, beam)
+
+
+def _traced(translator: Any, text: str, best: Hypothesis, search: SearchConfig) -> dict[str, Any]:
+    """The tree of the beam search."""
+    engine = translator.engine
+    tracing = engine if isinstance(engine, TorchEngine) else TorchEngine(translator.model)
+    found, nodes = tracing.trace(translator.source_tokenizer.encode(text), search)
+    decode = translator.target_tokenizer.decode
+    texts = [replace(each, text=decode(each.tokens)) for each in found]
+    beam = beam_tree(nodes, texts, search, translator.target_tokenizer)
+    beam["differs"] = tuple(found[0].tokens) != tuple(best.tokens)
+    return beam
 
 
 def _add_classification(
     contents: Contents, number: int, sentence: int, classifier: Any, content: Any, text: str
 ) -> None:
-    (labels,) = classifier.classify([content], top=len(classifier.labels) or 1)
-    subject = Subject.classification(classifier, content)
-    found = [(one.label, one.probability) for one in labels]
+    subject = Subject.classification(classifier, content, needs_labels=False)
+    found: list[tuple[str, float]] = []
+    if classifier.labels:
+        (labels,) = classifier.classify([content], top=len(classifier.labels))
+        found = [(one.label, one.probability) for one in labels]
     contents.add_classification(number, sentence, subject, text, found, classifier.labels)
