@@ -45,7 +45,7 @@ from clearhead.errors import ConfigError
 from clearhead.evaluation.scores import bleu_and_chrf
 from clearhead.inspect.alignment import (
     Aligner,
-    align,
+    aligned,
     alignment_error_rate,
     by_removal,
     choose,
@@ -237,13 +237,13 @@ def measure_alignment(options: argparse.Namespace, results: Results) -> None:
     }
     began = time.perf_counter()
     for each in test[:TIMED]:
-        align(pair_of(translator, each.source, each.target), documents)
+        aligned(pair_of(translator, each.source, each.target), documents)
     each_ms = 1000 * (time.perf_counter() - began) / len(test[:TIMED])
     results.add("time to align a sentence for documents", "ms", [each_ms], subject=pair)
     pairs = [pair_of(translator, each.source, each.target) for each in test]
     gold = [frozenset(each.alignment) for each in test]
     rates = {
-        name: alignment_error_rate((plain(align(each, aligner)) for each in pairs), gold)
+        name: alignment_error_rate((plain(aligned(each, aligner)) for each in pairs), gold)
         for name, aligner in aligners.items()
     }
     rates |= eflomal_rates(known.train, test)
@@ -312,7 +312,7 @@ def eflomal_rates(train: Sequence[AlignedPair], test: Sequence[AlignedPair]) -> 
     pairs = [*test, *train]
     with TemporaryDirectory() as scratch:
         forward, backward = Path(scratch) / "forward", Path(scratch) / "backward"
-        eflomal.Aligner().align(
+        eflomal.Aligner().aligned(
             [each.source + "\n" for each in pairs],
             [each.target + "\n" for each in pairs],
             links_filename_fwd=str(forward),

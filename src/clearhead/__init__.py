@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     )
     from clearhead.evaluation.evaluate import Report
     from clearhead.formats.huggingface.reading import import_model
+    from clearhead.inspect.alignment import Alignment, align
     from clearhead.inspect.edit import Edit, edit
     from clearhead.inspect.explanation import Explanation, explain
     from clearhead.inspect.lens import Lens, PatchMap, lens, patch_map
+    from clearhead.inspect.pictures import figures
     from clearhead.inspect.record import Record
     from clearhead.inspect.recording import record
     from clearhead.inspect.report.writing import write_report
@@ -64,6 +66,7 @@ PROCESS = os.getpid()
 """The process that has imported clearhead; one that is forked from it has another id."""
 
 _WHERE = {
+    "Alignment": "inspect.alignment",
     "Classifier": "api.classifier",
     "ClassifierConfig": "settings",
     "ClearheadError": "errors",
@@ -103,11 +106,13 @@ _WHERE = {
     "TrainingError": "errors",
     "Translator": "api.translator",
     "Validated": "training.events",
+    "align": "inspect.alignment",
     "build_model": "model.build",
     "dry_run": "api.training",
     "edit": "inspect.edit",
     "explain": "inspect.explanation",
     "export_model": "api.exporting",
+    "figures": "inspect.pictures",
     "import_model": "formats.huggingface.reading",
     "lens": "inspect.lens",
     "load": "api.loading",
@@ -119,6 +124,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "Alignment",
     "Classifier",
     "ClassifierConfig",
     "ClearheadError",
@@ -158,11 +164,13 @@ __all__ = [
     "TrainingError",
     "Translator",
     "Validated",
+    "align",
     "build_model",
     "dry_run",
     "edit",
     "explain",
     "export_model",
+    "figures",
     "import_model",
     "lens",
     "load",

@@ -9,17 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.errors import DataError
+import clearhead
+from clearhead import nn
+from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.alignment import (
+    REMOVAL,
     Aligner,
     Link,
     Rule,
-    align,
+    aligned,
     alignment_error_rate,
     by_removal,
     candidates,
     choose,
     links,
+    pair_of,
     parse_pharaoh,
     pharaoh,
     plain,
@@ -31,7 +35,7 @@ from clearhead.inspect.replay import Change
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.words import Word
 from small_models import random_model, small_config
-from small_translators import SOURCE, TARGET
+from small_translators import SOURCE, TARGET, Translator
 
 
 def test_a_word_has_the_sum_of_its_keys_and_the_mean_of_its_queries() -> None:
@@ -85,10 +89,10 @@ def test_the_candidate_that_gives_the_wanted_links_is_chosen(
         )
         for subject in subjects
     ]
-    wanted = [plain(align(pair, Aligner(name, shift, rule, "gold", 0.0, 2))) for pair in pairs]
+    wanted = [plain(aligned(pair, Aligner(name, shift, rule, "gold", 0.0, 2))) for pair in pairs]
     aligner, errors = choose(pairs, wanted, "gold")
     assert aligner.score == errors[name, shift, rule] == 0
-    assert [plain(align(pair, aligner)) for pair in pairs] == wanted
+    assert [plain(aligned(pair, aligner)) for pair in pairs] == wanted
     assert aligner.sentences == 2
     assert len(errors) == 4 * len(candidates(model))
     assert {"decoder.1.cross", "decoder.2.cross.2", "rollout"} <= {key for key, *_ in errors}
@@ -120,7 +124,7 @@ def test_a_word_without_which_the_output_is_more_probable_has_no_link() -> None:
     dropped = set(np.flatnonzero(falls <= UNTRANSLATED))
     assert 0 < len(dropped) < len(SOURCE)
     matrix = word_matrix(MEASURES["rollout"].compute(subject), 0, source, target)
-    found = align((subject, source, target), Aligner("rollout", 0, "both", "named", 0.0, 0))
+    found = aligned((subject, source, target), Aligner("rollout", 0, "both", "named", 0.0, 0))
     assert found == [link for link in links(matrix, "both") if link.source not in dropped]
     assert found != links(matrix, "both")
 
@@ -130,6 +134,30 @@ def test_a_word_that_the_model_does_not_read_has_no_link() -> None:
     source = [Word("\u200b", ()), *(Word(str(i), (i,)) for i in range(len(SOURCE)))]
     target = [Word(str(i), (i,)) for i in range(len(TARGET))]
     for rule in get_args(Rule):
-        found = align((subject, source, target), Aligner("removal", 0, rule, "named", 0.0, 0))
+        found = aligned((subject, source, target), Aligner("removal", 0, rule, "named", 0.0, 0))
         assert found
         assert 0 not in {link.source for link in found}
+
+
+def test_align_in_python_is_what_is_aligned() -> None:
+    translator = Translator()
+    source, target = "a b c d", "p q r"
+    found = clearhead.align(translator, source, target)
+    assert (found.source, found.target) == (("a", "b", "c", "d"), ("p", "q", "r"))
+    pair = pair_of(translator, source, target)
+    assert list(found.links) == aligned(pair, REMOVAL)
+    named = clearhead.align(translator, source, target, measure="decoder.2.cross.1")
+    aligner = Aligner("decoder.2.cross.1", 0, "both", "named", 0.0, 0)
+    assert list(named.links) == aligned(pair, aligner)
+    assert parse_pharaoh(str(named), "") == plain(named.links)
+    assert named.words == [(named.source[s], named.target[t]) for s, t, _ in named.links]
+
+
+def test_a_model_of_ones_own_is_aligned_by_ids() -> None:
+    model = nn.Transformer(13, 11, d_model=16, heads=2, layers=1).eval()
+    found = clearhead.align(model, [3, 4, 5], [4, 6])
+    assert (found.source, found.target) == (("3", "4", "5"), ("4", "6"))
+    with pytest.raises(ConfigError):
+        clearhead.align(nn.TransformerClassifier(13, 3, d_model=16, heads=2, layers=1), [3], [4])
+    with pytest.raises(ConfigError):
+        clearhead.align(model, [3], [4], measure="decoder.9.cross")

@@ -24,6 +24,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+import clearhead
+from clearhead import nn
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect import drawing
 from clearhead.inspect.attention_watch import small
@@ -594,3 +596,18 @@ def test_an_unknown_format_is_rejected_before_anything_is_drawn(tmp_path: Path) 
         with pytest.raises(ConfigError):
             draw_all(made_record(), tmp_path / "new", formats)
     assert not (tmp_path / "new").exists()
+
+
+def test_figures_draws_a_model_of_ones_own(tmp_path: Path) -> None:
+    model = nn.Transformer(13, 11, d_model=16, heads=2, layers=1).eval()
+    folder = tmp_path / "drawn"
+    found = clearhead.figures(model, [3, 4], [5], folder, only="alignment,decoder.1", formats="svg")
+    assert [path.name for path in found] == ["alignment.svg", "decoder.1.svg"]
+    assert all(path.is_file() for path in found)
+    classifier = nn.TransformerClassifier(4, 3, features=True, d_model=16, heads=2, layers=1).eval()
+    frames = np.ones((5, 4), dtype=np.float32)
+    assert clearhead.figures(classifier, frames, folder=folder)
+    with pytest.raises(ConfigError):
+        clearhead.figures(model, [3, 4], [5], folder, only="nothing")
+    with pytest.raises(ConfigError):
+        clearhead.figures(model, [3, 4], [5], folder, formats="gif")

@@ -87,7 +87,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Align the pairs and write the links."""
     from clearhead.api.loading import load_translator
-    from clearhead.inspect.alignment import align, pair_of, pharaoh
+    from clearhead.inspect.alignment import aligned, pair_of, pharaoh
     from clearhead.tokenizer.normal_form import is_blank
 
     _check_options(args)
@@ -103,7 +103,7 @@ def run(args: Namespace) -> None:
                 found = []
                 if not (is_blank(source) or is_blank(target)):
                     pair = pair_of(translator, source, target, f"{args.source}:{number}")
-                    found = align(pair, aligner)
+                    found = aligned(pair, aligner)
                 output.write(pharaoh(found, args.scores) + "\n")
                 counter.show(number)
 

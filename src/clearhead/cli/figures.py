@@ -40,7 +40,6 @@ import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,32 +131,25 @@ def _pictures_of_input(args: Namespace) -> tuple[dict[str, Draw], bool]:
     from clearhead.api.classifier import is_empty
     from clearhead.api.loading import load
     from clearhead.api.translator import Translator
-    from clearhead.inspect.alignment import kept_aligner
-    from clearhead.inspect.pictures import pictures_of_record, pictures_of_subject
-    from clearhead.inspect.recording import record
-    from clearhead.inspect.subject import Subject
+    from clearhead.inspect.pictures import pictures_of_input
 
     with warnings_printed():
         model = load(args.folder, device=args.device, threads=args.threads)
         (content,), _ = chosen_inputs(args, model)
     if is_empty(content):
         raise DataError("the input is empty", todo="give a sentence")
-    with warnings_printed():
-        if isinstance(model, Translator):
-            target = args.target
-            if target is None:
-                search = replace(model.search, method="beam", n_best=1)
+    target = None
+    if isinstance(model, Translator):
+        target = args.target
+        if target is None:
+            search = replace(model.search, method="beam", n_best=1)
+            with warnings_printed():
                 target = model.translate([content], search=search)[0][0]
-                print_message(f"translation: {target.text}")
-            subject = Subject.translation(model, content, target)
-            aligner = partial(kept_aligner, model.folder, model.model)
-            return pictures_of_subject(subject, chosen_aligner=aligner), True
-        if not model.labels:
-            return pictures_of_record(record(model, content)), False
-        subject = Subject.classification(model, content)
-    _print_labels(model, content)
+            print_message(f"translation: {target.text}")
+    elif model.labels:
+        _print_labels(model, content)
     with warnings_printed():
-        return pictures_of_subject(subject, model.labels), False
+        return pictures_of_input(model, content, target), target is not None
 
 
 def _print_labels(classifier: Any, content: Any) -> None:

@@ -14,18 +14,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Annotated, Literal, NamedTuple, cast, get_args
+from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
+from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError, ModelFolderError, nearest, warn
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.inspect.explanation import is_short, untranslated
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, read_finding
 from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.own import inspected
 from clearhead.inspect.record import Array
-from clearhead.inspect.recording import TranslatorLike, masked_pair
+from clearhead.inspect.recording import TranslatorLike, is_translator, masked_pair
 from clearhead.inspect.replay import effects
 from clearhead.inspect.subject import Counting, Subject, pairs_of, uncounted
 from clearhead.inspect.view import heads_of
@@ -170,7 +172,75 @@ def best_aligner(
         return choose(sample, wanted, criterion, show, measures)
 
 
-def align(pair: Pair, aligner: Aligner) -> list[Link]:
+@dataclass(frozen=True)
+class Alignment:
+    """Which source word each target word comes from.
+
+    Attributes:
+        source: the source words, those between spaces; of ids without a tokenizer the ids.
+        target: the target words.
+        links: the links, each with the numbers of a source word and a target word, from 0.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    links: tuple[Link, ...]
+
+    @property
+    def words(self) -> list[tuple[str, str]]:
+        """The linked words, source and target."""
+        return [(self.source[link.source], self.target[link.target]) for link in self.links]
+
+    def __str__(self) -> str:
+        """The links in the format of alignment tools, `0-0 1-2`."""
+        return pharaoh(self.links)
+
+
+def align(
+    model: Any, source: Any, target: Any, measure: str | None = None, tokenizer: Any = None
+) -> Alignment:
+    """Align the words of a sentence and its translation.
+
+        clearhead.align(translator, "the cat is black", "el gato es negro").words
+
+    Args:
+        model: a translator, or a `Transformer` of `clearhead.nn`.
+        source: a text; or ids, as in `record`.
+        target: its translation, a text, a `Hypothesis` or ids.
+        measure: a measure of attribution, a cross-attention or a head. By default the one that
+            `clearhead align` has chosen for the model, or else exact removal: the source word
+            without which the target word is least probable.
+        tokenizer: of a model of `clearhead.nn`, as in `record`.
+
+    Raises:
+        ConfigError: the model is no translator, or the measure is unknown.
+        DataError: a side is empty or too long.
+    """
+    translator = inspected(model, tokenizer)
+    if not is_translator(translator, "align"):
+        raise ConfigError("a classifier does not align", where="align", todo="give a translator")
+    aligner = None
+    if measure is not None:
+        check_measure(translator.model, measure)
+        aligner = Aligner(measure, 0, "both", "named", 0.0, 0)
+    elif translator.folder is not None:
+        aligner = kept_aligner(translator.folder, translator.model)
+    target = target.text or target if isinstance(target, Hypothesis) else target
+    if isinstance(source, str) and isinstance(target, str):
+        pair = pair_of(translator, source, target, "align")
+    else:
+        subject = Subject.translation(translator, source, target)
+        pair = subject, subject.source_words, subject.output_words
+    found = aligned(pair, aligner or REMOVAL)
+    sides = (tuple(word.text for word in words) for words in pair[1:])
+    return Alignment(*sides, links=tuple(found))
+
+
+REMOVAL = Aligner("removal", 0, "target", "named", 0.0, 0)
+"""Links each target word with the source word without which its probability falls most."""
+
+
+def aligned(pair: Pair, aligner: Aligner) -> list[Link]:
     """The links of a sentence pair."""
     subject, source, target = pair
     found = scores(subject, aligner.measure)
@@ -195,8 +265,7 @@ def unlinked(pair: Pair) -> set[int]:
 
 def by_removal(pairs: Iterable[Pair]) -> list[Links]:
     """For each target word the source word without which its probability falls most."""
-    exact = Aligner("removal", 0, "target", "named", 0.0, 0)
-    return [plain(align(pair, exact)) for pair in pairs]
+    return [plain(aligned(pair, REMOVAL)) for pair in pairs]
 
 
 def candidates(model: EncoderDecoder) -> list[str]:

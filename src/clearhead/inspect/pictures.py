@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from clearhead.errors import ConfigError, DataError, nearest, reason, warn
 from clearhead.folder.model_folder import ModelFolder
-from clearhead.inspect.alignment import Aligner, links, plain, scores, word_matrix
+from clearhead.inspect.alignment import Aligner, kept_aligner, links, plain, scores, word_matrix
 from clearhead.inspect.attention_watch import watched
 from clearhead.inspect.drawing import (
     AMOUNT,
@@ -35,16 +35,20 @@ from clearhead.inspect.drawing import (
     Panel,
     Scale,
     blank,
+    check_formats,
     finish,
     fitting_cells,
     fixed_settings,
     heatmaps,
     label_text,
+    write_figures,
 )
 from clearhead.inspect.explanation import TOO_LONG, is_short, untranslated
-from clearhead.inspect.heads import KINDS, Attention, Head, Stack
+from clearhead.inspect.heads import KINDS, Attention, Head, Stack, listed
 from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.own import inspected
 from clearhead.inspect.record import FAINTEST, Array, Record
+from clearhead.inspect.recording import has_target, record
 from clearhead.inspect.replay import Effects, effects
 from clearhead.inspect.study import read_study
 from clearhead.inspect.subject import Subject
@@ -59,6 +63,53 @@ OF_RUN = ("learning-curves", "importance", "faithfulness", "training-strip")
 
 MOST_LABELS = 12
 """Labels of a classifier whose changes are shown, the most probable first."""
+
+
+def figures(
+    model: Any,
+    source: Any,
+    target: Any = None,
+    folder: str | Path = "figures",
+    only: str | Iterable[str] | None = None,
+    formats: str | Iterable[str] = "png",
+    tokenizer: Any = None,
+) -> list[Path]:
+    """Draw the pictures of an input and its output, as `clearhead figures` does.
+
+        clearhead.figures(translator, "the cat is black", "el gato es negro", "pictures")
+
+    Args:
+        model: a translator, a classifier, or a model of `clearhead.nn`.
+        source: a text, features or ids, as in `record`.
+        target: for a translator its translation.
+        folder: where the files are written; it is created if missing.
+        only: names of pictures, as a list or separated by commas; by default the most useful.
+        formats: `png`, `svg` or `pdf`, one or several.
+        tokenizer: of a model of `clearhead.nn`, as in `record`.
+
+    Returns:
+        The files.
+
+    Raises:
+        ConfigError: there is no such picture or format; or as in `record`.
+        DataError: as in `record`; or a file cannot be written.
+    """
+    formats = listed(formats)
+    check_formats(formats)
+    found = pictures_of_input(inspected(model, tokenizer), source, target)
+    names = default_names(found, target is not None) if only is None else listed(only)
+    return write_figures(chosen(names, found, {}), folder, formats)
+
+
+def pictures_of_input(model: Any, source: Any, target: Any = None) -> dict[str, Draw]:
+    """The pictures of an input and its output; an encoder without labels has those of a record."""
+    if not has_target(model, target, "figures"):
+        if not model.labels:
+            return pictures_of_record(record(model, source))
+        return pictures_of_subject(Subject.classification(model, source), model.labels)
+    kept = None if model.folder is None else partial(kept_aligner, model.folder, model.model)
+    subject = Subject.translation(model, source, target)
+    return pictures_of_subject(subject, chosen_aligner=kept or (lambda: None))
 
 
 def pictures_of_subject(

@@ -184,11 +184,13 @@ def _of_translator(
 ) -> Record:
     source_ids, target_ids = ids_of(translator, source, target)
     result = record_translation(translator.model, source_ids, target_ids, keep)
-    pieces = translator.target_tokenizer.pieces([translator.model.bos_id, *target_ids])
+    model = translator.model
+    pieces = translator.target_tokenizer.pieces([model.bos_id, *target_ids, model.eos_id])
     return dataclasses.replace(
         result,
         source=tuple(translator.source_tokenizer.pieces(source_ids)),
         target=tuple(pieces[: len(result.target)]),
+        predicted=tuple(pieces[1 : 1 + len(result.target)]),
     )
 
 
