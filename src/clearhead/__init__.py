@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from clearhead.inspect.explanation import Explanation, explain
     from clearhead.inspect.lens import Lens, PatchMap, lens, patch_map
     from clearhead.inspect.pictures import figures
+    from clearhead.inspect.prune import prune
     from clearhead.inspect.record import Record
     from clearhead.inspect.recording import record
     from clearhead.inspect.report.writing import write_report
@@ -117,6 +118,7 @@ _WHERE = {
     "lens": "inspect.lens",
     "load": "api.loading",
     "patch_map": "inspect.lens",
+    "prune": "inspect.prune",
     "read_config": "settings",
     "record": "inspect.recording",
     "train": "api.training",
@@ -176,6 +178,7 @@ __all__ = [
     "load",
     "nn",
     "patch_map",
+    "prune",
     "read_config",
     "record",
     "train",

@@ -25,6 +25,7 @@ from clearhead.cli import (
     init,
     inspect,
     phrasebook,
+    prune,
     score,
     study,
     train,
@@ -38,7 +39,7 @@ COMMANDS = {
     module.__name__.rpartition(".")[2].rstrip("_"): module
     for module in (
         *(init, train, translate, classify, evaluate, score, inspect, study, figures, align),
-        *(export, import_, phrasebook),
+        *(prune, export, import_, phrasebook),
     )
 }
 
@@ -55,6 +56,7 @@ Train a translator or a classifier on your own data, measure it, and use it.
   clearhead study runs/my-model
   clearhead figures runs/my-model "A sentence."
   clearhead align runs/my-model --source a.en --target a.de > a.align
+  clearhead prune runs/my-model --heads 2 -o runs/smaller
   clearhead export runs/my-model --format ctranslate2
   clearhead import hf hf:bert-base-uncased runs/bert
 """

@@ -21,9 +21,11 @@ with the manifest, and which stays the same if a run replaces the files.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from operator import methodcaller
@@ -37,6 +39,7 @@ from clearhead.folder.files import (
     Write,
     json_bytes,
     make_folder,
+    move_into_place,
     parse_object,
     read_file,
     read_json,
@@ -353,6 +356,32 @@ def write_folder(path: Path, config: RunConfig, parts: Mapping[str, Stored]) -> 
     for name, part in parts.items():
         content |= part.files(name)
     replace_files(path, {name: written(each) for name, each in content.items()})
+
+
+def check_is_new(path: Path) -> None:
+    """Raise a ModelFolderError if there is something at the path already."""
+    if path.exists():
+        todo = "choose another folder, or remove it"
+        raise ModelFolderError("the folder exists", where=path, todo=todo)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to write a new model to, which takes its place when all is written.
+
+    Raises:
+        ModelFolderError: it cannot be written.
+    """
+    unfinished = path.with_name(f".{path.name}.partial")
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
+        unfinished.mkdir(parents=True)
+        yield unfinished
+        move_into_place(unfinished, path)
+    except OSError as error:
+        raise unwritable(path, error) from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def written(content: bytes) -> Write:

@@ -7,7 +7,6 @@ place.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.data.labels import Labels
-from clearhead.errors import ModelFolderError
-from clearhead.folder.files import json_bytes, move_into_place, unwritable
+from clearhead.folder.files import json_bytes
 from clearhead.folder.model_folder import (
     IMPORTED_FROM,
     PROVENANCE,
     SCORES,
     WEIGHTS,
     Stored,
+    check_is_new,
+    new_folder,
     replace_files,
     write_folder,
     written,
@@ -61,10 +61,7 @@ def import_model(source: str | Path, folder: str | Path) -> Path:
             exists or cannot be written.
     """
     folder = Path(os.path.expanduser(folder))
-    if folder.exists():
-        raise ModelFolderError(
-            "the folder exists", where=folder, todo="choose another folder, or remove it"
-        )
+    check_is_new(folder)
     check_exists(source)
     check_config(source)
     with naming(source):
@@ -81,16 +78,8 @@ def import_model(source: str | Path, folder: str | Path) -> Path:
         parameters = parameters_of(model)
         comparison = Comparison(UNEQUAL_IMPORT, TOLERANCE)
         kind.compare_import(comparison, model, files, original, tokenizer)
-    unfinished = folder.with_name(f".{folder.name}.partial")
-    try:
-        shutil.rmtree(unfinished, ignore_errors=True)  # left by an import that was killed
-        unfinished.mkdir(parents=True)
+    with new_folder(folder) as unfinished:
         _write(replace(run, folder=str(folder)), parameters, files, unfinished, str(source))
-        move_into_place(unfinished, folder)
-    except OSError as error:
-        raise unwritable(folder, error) from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     return folder
 
 
