@@ -84,8 +84,8 @@ class OnePassEach(nn.Module):
     def forward(self, source: Tensor, target: Tensor, hidden: bool) -> Tensor:
         half = len(source) // 2
         passes = (
-            self.first(source[:half], target[:half], hidden),
-            self.second(source[half:], target[half:], hidden),
+            self.first(source[:half], target[:half], hidden=hidden),
+            self.second(source[half:], target[half:], hidden=hidden),
         )
         return torch.cat(passes)
 
@@ -159,7 +159,7 @@ class Recorder(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor, hidden: bool) -> Tensor:
         self.given = source, target
-        return self.model(source, target, hidden)
+        return self.model(source, target, hidden=hidden)
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 1.0])
