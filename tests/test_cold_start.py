@@ -49,7 +49,7 @@ def test_help_loads_the_command_line_alone() -> None:
 def test_the_help_of_a_command_loads_the_command_line_alone(command: str) -> None:
     """Commands with search options also load the settings, which declare them."""
     modules = loaded_by_command(command, "--help")
-    searches = command in ("translate", "evaluate")
+    searches = command in ("translate", "evaluate", "inspect")
     assert not modules & (COMPUTING if searches else COMPUTING | CHECKING)
     assert packages(modules) == {"cli", "errors", "terminal", "version"} | (
         {"settings"} if searches else set()

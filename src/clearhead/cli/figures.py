@@ -146,10 +146,11 @@ def _pictures_of_input(args: Namespace) -> tuple[dict[str, Draw], bool]:
             with warnings_printed():
                 target = model.translate([content], search=search)[0][0]
             print_message(f"translation: {target.text}")
-    elif model.labels:
-        _print_labels(model, content)
     with warnings_printed():
-        return pictures_of_input(model, content, target), target is not None
+        found = pictures_of_input(model, content, target)
+    if target is None and model.labels:
+        _print_labels(model, content)
+    return found, target is not None
 
 
 def _print_labels(classifier: Any, content: Any) -> None:

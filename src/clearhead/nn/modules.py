@@ -21,15 +21,7 @@ Pooling = Literal["mean", "first", "maximum", "attention"]
 
 
 class LayerChoices(TypedDict, total=False):
-    """What a layer can be given by name.
-
-    Attributes:
-        dropout: the rate on attention weights, hidden units and residual branches; 0.1 by default.
-        bias: biases in the linear layers; True by default.
-        norm: `pre` (default): x + Sublayer(LayerNorm(x)), which trains without a warm-up (Xiong et
-            al. 2020); `post`: LayerNorm(x + Sublayer(x)), as in the paper (section 3.1).
-        activation: of the feed-forward network; `relu` by default.
-    """
+    """What a layer can be given by name; see `EncoderLayer`."""
 
     dropout: float
     bias: bool
@@ -118,7 +110,10 @@ class EncoderLayer(layers.EncoderLayer):
         d_model: width of input and output.
         heads: number of heads.
         d_ff: width of the feed-forward network; 4 · d_model by default.
-        choices: see `LayerChoices`.
+        choices: `dropout=0.1`, the rate on attention weights, hidden units and residual branches;
+            `bias=True` in the linear layers; `norm="pre"`: x + Sublayer(LayerNorm(x)), which trains
+            without a warm-up (Xiong et al. 2020), or `norm="post"`: LayerNorm(x + Sublayer(x)), as
+            in the paper (section 3.1); `activation="relu"`, `"gelu"`, `"gelu_tanh"` or `"swish"`.
 
     Raises:
         ConfigError: d_model is not a multiple of the heads, or a choice is unknown.
@@ -161,7 +156,7 @@ class Encoder(transformer.Encoder):
         heads: number of heads of each layer.
         layers: number of layers.
         d_ff: width of the feed-forward networks; 4 · d_model by default.
-        choices: see `LayerChoices`. With `norm="pre"` the stack ends with one more norm.
+        choices: those of `EncoderLayer`. With `norm="pre"` the stack ends with one more norm.
 
     Raises:
         ConfigError: d_model is not a multiple of the heads, or a choice is unknown.
@@ -225,11 +220,12 @@ class Transformer(transformer.EncoderDecoder):
         layers: number of layers of each stack.
         d_ff: width of the feed-forward networks; 4 · d_model if d_model is given.
         dropout: rate on embeddings, attention weights, hidden units and residual branches.
-        norm: `pre` or `post`, see `LayerChoices`.
+        norm: `pre`, which trains without a warm-up, or `post`, as in the paper; see `EncoderLayer`.
         share_embeddings: which matrices are one: `none`, `target` (target and output), `inputs`
             (source and target), `all`. The last two need one vocabulary.
-        pad_id, bos_id, eos_id: the ids of padding, start and end. They are different ids of both
-            vocabularies.
+        pad_id: the id of padding. This and the next two are different ids of both vocabularies.
+        bos_id: the id that a target starts with.
+        eos_id: the id that a target ends with.
         settings: any other field of `ModelConfig`, e.g. `activation="gelu"`, `encoder_layers=12`.
 
     Raises:
