@@ -148,7 +148,7 @@ def _pictures_of_input(args: Namespace) -> tuple[dict[str, Draw], bool]:
             print_message(f"translation: {target.text}")
     with warnings_printed():
         found = pictures_of_input(model, content, target)
-    if target is None and model.labels:
+    if not isinstance(model, Translator) and model.labels:
         _print_labels(model, content)
     return found, target is not None
 
