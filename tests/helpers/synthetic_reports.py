@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,18 @@ Rng = np.random.Generator
 Report = dict[str, Any]
 
 
+def decoded(reference: Mapping[str, Any], blobs: Sequence[bytes]) -> np.ndarray:
+    """The array (float32) of a reference, as the page decodes it."""
+    shape, kind, first = reference["shape"], reference["kind"], reference["blob"]
+    stored = {"weight8": "u1", "float16": "<f2", "float32": "<f4"}[kind]
+    count = int(np.prod(shape))
+    used = blobs[first : first + (shape[0] if reference.get("split") else 1)] if count else []
+    content = b"".join(zlib.decompress(blob, wbits=-15) for blob in used)
+    flat = np.frombuffer(content, stored, count, reference["start"] if count else 0)
+    values = flat.astype(np.float32).reshape(shape)
+    return np.square(values / 255) if kind == "weight8" else values
+
+
 def translator_report(
     sentences: Sequence[tuple[str, str]] = SENTENCES,
     models: Sequence[str] = ("runs/multi30k",),
@@ -36,7 +49,16 @@ def translator_report(
     rng, store = np.random.default_rng(0), ArrayStore()
     described = [_model(rng, name, "translation", layers, layers, heads, norm) for name in models]
     items = [
-        _translation(rng, store, described[model], model, number, source, target)
+        _translation(
+            rng,
+            store,
+            described[model],
+            model,
+            number,
+            (number + 1) % len(sentences),
+            source,
+            target,
+        )
         for number, (source, target) in enumerate(sentences)
         for model in range(len(models))
     ]
@@ -82,6 +104,9 @@ def classifier_report(
         "warning": None,
         "walk": _walk(rng, store, model, n_source, 0),
         "beam": None,
+        "lens": _lens(rng, store, 3, [labels[0]]),
+        "links": None,
+        "patches": [],
     }
     store.close()
     return _report("A question", [model], [item]), store.blobs
@@ -189,6 +214,7 @@ def _translation(
     model: Report,
     number: int,
     sentence: int,
+    other: int,
     source_text: str,
     target_text: str,
 ) -> Report:
@@ -224,6 +250,15 @@ def _translation(
         "warning": "The source hardly counts: perhaps a hallucination." if sentence == 1 else None,
         "walk": _walk(rng, store, model, n_source, places),
         "beam": _beam(rng, outputs),
+        "lens": _lens(rng, store, layers + 1, outputs),
+        "links": store.add(rng.normal(0, 2, (len(said["words"]), len(source["words"]))), "float32"),
+        "patches": [
+            {
+                "sentence": other,
+                "unpatched": -20.0,
+                "values": store.add(rng.normal(-18, 4, (layers + 1, n_source)), "float32"),
+            }
+        ],
     }
 
 
@@ -318,6 +353,11 @@ def _walk(rng: Rng, store: ArrayStore, model: Report, n_source: int, n_target: i
                 for part in ("output", "residuals", "norms"):
                     keep(f"{name}.{part}", length, D_MODEL)
     return walk
+
+
+def _lens(rng: Rng, store: ArrayStore, layers: int, outputs: Sequence[str]) -> Report:
+    probabilities = rng.uniform(0, 1, (layers, len(outputs)))
+    return {"best": [[*outputs]] * layers, "probabilities": store.add(probabilities, "float32")}
 
 
 def _beam(rng: Rng, outputs: Sequence[str], size: int = 5) -> Report:

@@ -11,6 +11,7 @@ import torch
 import clearhead
 from clearhead import nn
 from clearhead.errors import DataError
+from small_translators import Classifier
 
 SOURCE, OTHER, TARGET = [3, 4, 5, 6], [9, 8, 7, 3], [4, 7, 5]
 
@@ -56,6 +57,27 @@ def test_the_last_row_of_a_classifiers_lens_is_its_output() -> None:
     expected = model(torch.tensor([SOURCE])).softmax(-1).max().detach()
     assert found.probabilities[-1, 0, 0] == pytest.approx(float(expected), abs=1e-6)
     assert found._repr_html_()
+
+
+def test_the_last_row_of_a_lens_has_the_calibrated_probability() -> None:
+    classifier = Classifier()
+    classifier.temperature = 2.0
+    found = clearhead.lens(classifier, "x y")
+    logits = clearhead.record(classifier, "x y").logits / 2
+    expected = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    np.testing.assert_allclose(found.of_output[-1], expected.max(), atol=1e-12)
+
+
+def test_independent_labels_have_a_column_each() -> None:
+    classifier = Classifier(multi_label=True)
+    found = clearhead.lens(classifier, "x y")
+    assert found.outputs == ("three", "one")
+    probabilities = 1 / (1 + np.exp(-clearhead.record(classifier, "x y").logits.ravel()))
+    expected = [[p, 1 - p] for p in probabilities[[2, 0]]]
+    np.testing.assert_allclose(found.probabilities[-1], expected, atol=1e-12)
+    assert found.best[-1] == (("three", "not three"), ("one", "not one"))
+    np.testing.assert_allclose(found.of_output[-1], probabilities[[2, 0]], atol=1e-12)
+    assert (found.probabilities.sum(axis=-1) - 1 < 1e-12).all()
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])

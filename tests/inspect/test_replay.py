@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import clearhead
 from clearhead.errors import ConfigError
 from clearhead.inspect.heads import Head, chosen_heads
 from clearhead.inspect.replay import (
@@ -19,6 +20,7 @@ from clearhead.inspect.replay import (
     Replay,
     TranslationReplay,
     effects,
+    link_effects,
 )
 from clearhead.inspect.view import heads_of, mean_outputs, without_heads
 from clearhead.model.transformer import EncoderDecoder
@@ -240,6 +242,21 @@ def test_the_gradient_by_heads_is_that_of_their_factors() -> None:
     for number in range(len(replay.heads)):
         slope = (score(number, 1 + step) - score(number, 1 - step)) / (2 * step)
         assert found[number] == pytest.approx(slope, abs=1e-6)
+
+
+def test_a_link_is_a_knockout_in_all_layers() -> None:
+    model = random_model(small_config()).eval()
+    outputs, sources = [(0,), (1, 2), (3,)], [(0, 1), (4,), (0, 1, 2, 3, 4)]
+    found = link_effects(TranslationReplay(model, SOURCE, TARGET), outputs, sources)
+    before = log_probabilities(model, SOURCE, TARGET)[:, 0]
+    expected = np.empty((3, 3))
+    for (i, output), (j, source) in itertools.product(enumerate(outputs), enumerate(sources)):
+        with clearhead.edit(model) as e:
+            e.knockout(["decoder.1.cross", "decoder.2.cross"], query=output, key=source)
+            after = log_probabilities(model, SOURCE, TARGET)[:, 0]
+        expected[i, j] = (before - after)[[*output]].sum()
+    close(found, expected)
+    assert (np.abs(found) > 1e-6).all()
 
 
 def test_names_of_heads_stand_for_all_heads_below_them() -> None:

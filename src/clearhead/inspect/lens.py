@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from clearhead.inspect.edit import changing
 from clearhead.inspect.heads import Stack
 from clearhead.inspect.own import inspected
 from clearhead.inspect.record import Array, heat_table
+from clearhead.inspect.replay import Replay
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.view import second_view
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
@@ -30,7 +31,7 @@ class Lens:
 
     Attributes:
         reads: what each position reads; empty for a classifier.
-        outputs: what each place predicts in fact.
+        outputs: what each place predicts in fact; of a classifier what it gives.
         layers: the names of the rows: `embeddings`, then each layer.
         best: (layers, places, k) the best outputs, best first.
         probabilities: (layers, places, k) theirs.
@@ -82,7 +83,11 @@ def lens(model: Any, source: Any, target: Any = None, top: int = 5, tokenizer: A
     Raises:
         ConfigError, DataError: as in `record`.
     """
-    subject = Subject.of(inspected(model, tokenizer), source, target, "lens")
+    return lens_of(Subject.of(inspected(model, tokenizer), source, target, "lens"), top)
+
+
+def lens_of(subject: Subject, top: int = 5) -> Lens:
+    """The lens of what `lens` is given."""
     seen, view = subject.record, second_view(subject.model)
     layers = seen.decoder or seen.encoder
     values = np.stack([layers[0].input, *(each.output for each in layers)])
@@ -92,13 +97,18 @@ def lens(model: Any, source: Any, target: Any = None, top: int = 5, tokenizer: A
             logits = view.output(view.decoder.norm(x))[:, : subject.places]
         else:
             logits = _classified(view, view.encoder.norm(x))[:, None]
-        found = logits.softmax(dim=-1)
-        best = found.topk(min(top, found.size(-1)), dim=-1)
-        ids = torch.as_tensor(subject.replay.outcome[: found.size(1)], device=found.device)
+        found = subject.replay.scores(logits).exp()
+        ids = torch.as_tensor(subject.replay.outcome, device=found.device)
+        found = found.expand(-1, len(ids), -1)
         of_output = found.gather(-1, ids.expand(len(found), -1, -1))[..., 0]
+        if subject.multi_label:  # a column is of one label: the label itself, or its absence
+            labels, top = found.size(-1) // 2, min(top, 2)
+            every = torch.arange(2 * labels, device=found.device)
+            found = found * (every % labels == ids % labels)
+        best = found.topk(min(top, found.size(-1)), dim=-1)
     return Lens(
         reads=seen.target[: subject.places],
-        outputs=subject.outputs[: found.size(1)],
+        outputs=subject.outputs,
         layers=_names(len(layers)),
         best=tuple(
             tuple(tuple(subject.names_of(place)) for place in layer)
@@ -180,25 +190,34 @@ def patch_map(
             todo="give inputs with as many tokens, or another stack",
         )
     metric = metric or subject.replay.summed
-    modules = list(subject.replay.view.get_submodule(f"{stack}.layers").children())
-    length = len(layers[0].input)
     unpatched, clean = (float(metric(each.replay.logits(1))) for each in (subject, donor))
-    rows = []
-    for number in range(len(layers) + 1):
-        value = theirs[0].input if number == 0 else theirs[number - 1].output
-        undo = changing(modules[max(0, number - 1)], _diagonal(value), is_input=number == 0)
-        rows.append(metric(subject.replay.logits(length)).double().cpu().numpy())
-        undo()
+    values = patched(subject.replay, theirs, stack, metric)
     names = records[0].source if stack == "encoder" else records[0].target
-    return PatchMap(np.stack(rows), unpatched, clean, _names(len(layers)), names)
+    return PatchMap(values, unpatched, clean, _names(len(layers)), names)
 
 
-def _diagonal(value: Array) -> Callable[[Tensor], Tensor]:
-    """In row i of a batch, replaces the vector at position i."""
+@torch.no_grad()
+def patched(replay: Replay, theirs: Sequence[Any], stack: Stack, metric: Metric) -> Array:
+    """(layers, positions) the metric of a replay with single values of the layers of a record."""
+    modules = list(replay.view.get_submodule(f"{stack}.layers").children())
+    rows = []
+    for number, value in enumerate([theirs[0].input, *(each.output for each in theirs)]):
+        found = []
+        for part in replay.batches(range(len(value))):
+            change = _diagonal(value, part)
+            undo = changing(modules[max(0, number - 1)], change, is_input=number == 0)
+            found.append(metric(replay.logits(len(part))).double().cpu().numpy())
+            undo()
+        rows.append(np.concatenate(found))
+    return np.stack(rows)
+
+
+def _diagonal(value: Array, positions: Sequence[int]) -> Callable[[Tensor], Tensor]:
+    """In each row of a batch, replaces the vector at its position."""
 
     def replaced(x: Tensor) -> Tensor:
-        x, rows = x.clone(), torch.arange(len(value), device=x.device)
-        x[rows, rows] = torch.as_tensor(value).to(x)
+        x, at = x.clone(), [*positions]
+        x[range(len(at)), at] = torch.as_tensor(value[at]).to(x)
         return x
 
     return replaced

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,8 @@ TOKENS = 8192
 LOGITS = 2**25
 """Maximum number of logits of a batch, which bounds its memory."""
 
+_Row = TypeVar("_Row")
+
 
 @dataclass(frozen=True)
 class Change:
@@ -37,12 +39,14 @@ class Change:
 
     Zero or its mean replaces the output of a head. Positions of the source become padding, which
     nothing attends to. Nothing attends to those of the decoder, where 0 is the start symbol, and
-    the position itself reads a zero vector in place of its embedding.
+    the position itself reads a zero vector in place of its embedding. A link is positions of the
+    decoder, and those of the source that no cross-attention lets them attend to.
     """
 
     heads: tuple[Head, ...] = ()
     source: tuple[int, ...] = ()
     prefix: tuple[int, ...] = ()
+    link: tuple[Sequence[int], Sequence[int]] = ((), ())
 
 
 class Switch:
@@ -93,15 +97,15 @@ class Replay(ABC):
         """(changes, places, k) the log-probabilities of choices (places, k), or of the outcome."""
         ids = torch.as_tensor(self.outcome if choices is None else choices, device=self._device)
         found = []
-        for part in self._batches(changes):
-            scores = self._scores(self._logits(part, means))
+        for part in self.batches(changes):
+            scores = self.scores(self._logits(part, means))
             found.append(scores.gather(-1, ids.expand(len(part), -1, -1)).double().cpu())
         return torch.cat(found).numpy()
 
     @torch.no_grad()
     def best(self, count: int) -> tuple[Array, Array]:
         """(places, count) the most probable ids, and their log-probabilities."""
-        (scores,) = self._scores(self._logits([Change()], None))
+        (scores,) = self.scores(self._logits([Change()], None))
         best = scores.topk(min(count, scores.size(-1)))
         return best.indices.cpu().numpy(), best.values.double().cpu().numpy()
 
@@ -113,7 +117,7 @@ class Replay(ABC):
     def summed(self, logits: Tensor) -> Tensor:
         """(rows,) the summed log-probability of the outcome, from logits."""
         ids = torch.as_tensor(self.outcome, device=logits.device)
-        return self._scores(logits).gather(-1, ids.expand(len(logits), -1, -1)).sum(dim=(1, 2))
+        return self.scores(logits).gather(-1, ids.expand(len(logits), -1, -1)).sum(dim=(1, 2))
 
     def along(self, places: Sequence[int], scales: Sequence[float]) -> tuple[Array, Array]:
         """(rows,) log-probabilities at places, and (rows, source) gradients × embeddings.
@@ -125,7 +129,7 @@ class Replay(ABC):
         self._scale = None
         rows = torch.arange(len(places), device=self._device)
         ids = torch.as_tensor(self.outcome[[*places], 0], device=self._device)
-        scores = self._scores(logits[rows, [*places]])[rows, ids]
+        scores = self.scores(logits[rows, [*places]])[rows, ids]
         (gradient,) = torch.autograd.grad(scores.sum(), self._scaled)
         products = (gradient * self._embedded).sum(dim=-1)
         return scores.detach().double().cpu().numpy(), products.detach().double().cpu().numpy()
@@ -137,7 +141,7 @@ class Replay(ABC):
             switch.keep = torch.ones_like(switch.keep[:1]).requires_grad_()
             switch.instead = None
             keeps.append(switch.keep)
-        scores = self._scores(self._run([Change()]))
+        scores = self.scores(self._run([Change()]))
         ids = torch.as_tensor(self.outcome, device=self._device)
         gradients = torch.autograd.grad(scores.gather(-1, ids[None]).sum(), keeps)
         return torch.cat([gradient[0] for gradient in gradients]).numpy()
@@ -150,7 +154,8 @@ class Replay(ABC):
         self._scaled = (self._embedded * self._scale.to(embedded)[:, None, None]).requires_grad_()
         return self._scaled, start
 
-    def _batches(self, changes: Sequence[Change]) -> Sequence[Sequence[Change]]:
+    def batches(self, changes: Sequence[_Row]) -> Sequence[Sequence[_Row]]:
+        """As many changes at a time, or anything else that is a row, as fit into memory."""
         logits = len(self.outcome) * self.view.output.out_features
         rows = max(1, min(TOKENS // (self.n_source + self.n_prefix), LOGITS // logits))
         return [changes[first : first + rows] for first in range(0, len(changes), rows)]
@@ -164,7 +169,8 @@ class Replay(ABC):
             switch.instead = None if means is None else means[name]
         return self._run(changes)
 
-    def _scores(self, logits: Tensor) -> Tensor:
+    def scores(self, logits: Tensor) -> Tensor:
+        """The log-probabilities of logits (…, outputs)."""
         return logits.log_softmax(dim=-1)
 
     @abstractmethod
@@ -211,6 +217,11 @@ class TranslationReplay(Replay):
             source[row, list(change.source)] = self.view.pad_id
             self._kept[row, list(change.prefix)] = False
         memory, source_mask = self.view.encode(source)
+        if any(all(change.link) for change in changes):
+            source_mask = source_mask.repeat(1, 1, self.n_prefix, 1)
+            for row, change in enumerate(changes):
+                queries, keys = change.link
+                source_mask[row, 0, np.array(queries, int)[:, None], keys] = False
         x = self.view.target_input(self._read.expand(len(changes), -1))
         mask = self._causal & self._kept[:, None, None, :]
         return self.view.output(self.view.decoder(x, memory, mask, source_mask))
@@ -244,7 +255,7 @@ class ClassificationReplay(Replay):
         order = logits.argsort(descending=True, stable=True)
         self.outcome = order[:given, None].cpu().numpy()
 
-    def _scores(self, logits: Tensor) -> Tensor:
+    def scores(self, logits: Tensor) -> Tensor:
         scaled = logits / self._temperature
         if self.multi_label:
             return F.logsigmoid(torch.cat((scaled, -scaled), dim=-1))
@@ -306,3 +317,21 @@ def effects(
         prefix=gains[-1],
         log_probabilities=complete,
     )
+
+
+def link_effects(
+    replay: TranslationReplay,
+    output_words: Sequence[Sequence[int]],
+    source_words: Sequence[Sequence[int]],
+) -> Array:
+    """(output words, source words) the effects of the cross-attention of one on the other.
+
+    The positions that predict the output word do not attend to the source word, in all layers.
+    """
+    links = [(output, source) for output in output_words for source in source_words]
+    complete, *without = replay.log_probabilities([Change(), *(Change(link=x) for x in links)])
+    falls = [
+        (complete - each)[list(output)].sum()
+        for each, (output, _) in zip(without, links, strict=True)
+    ]
+    return np.array(falls).reshape(len(output_words), len(source_words))

@@ -141,6 +141,12 @@ class Subject:
         found.outputs = tuple(found.names_of(found.replay.outcome[:, 0].tolist()))
         return found
 
+    def reading(self, other: Subject) -> Replay:
+        """A replay of this source with the output of another translation by the same model."""
+        assert isinstance(self.model, EncoderDecoder)
+        output = other.replay.outcome[:, 0].tolist()
+        return TranslationReplay(self.model, self._source, output, finished=False)
+
     @property
     def places(self) -> int:
         """The number of outputs."""

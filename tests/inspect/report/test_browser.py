@@ -22,6 +22,7 @@ from clearhead.api import Translator
 from clearhead.inspect.alignment import Aligner, word_matrix
 from clearhead.inspect.pictures import pictures_of_subject
 from clearhead.inspect.recording import record
+from clearhead.inspect.replay import link_effects
 from clearhead.inspect.report.array_store import ArrayStore
 from clearhead.inspect.report.contents import Contents
 from clearhead.inspect.report.page import page as html_of
@@ -40,7 +41,7 @@ FLAGS = [
     *("--disable-background-networking", "--disable-component-update"),
 ]
 WIDE, NARROW = {"width": 1400, "height": 1000}, {"width": 390, "height": 844}
-VIEWS = ("words", "matrix", "layer", "beam", "belief")
+VIEWS = ("words", "matrix", "layer", "beam", "experiments", "belief")
 DRAWN = "main .picture, main .walk"
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
@@ -231,6 +232,7 @@ def test_the_matrix_of_the_decoder_has_no_column_that_is_not_read(
         visible = [sum(cell != "" for cell in row[1:]) for row in rows]
         assert visible == [1, 2, 3, 5, 5, 6]
         page.click("main summary >> nth=0")
+        page.wait_for_selector(".matrix-table td")
         assert page.locator(".matrix-table td.swatch").count() == 6 * 6 - sum(visible)
         show(page, "#view=words&show=decoder&layer=1&head=1&place=2")
         assert "Reading Ein to predict Mann, the decoder" in page.text_content(".readout")
@@ -345,8 +347,12 @@ def test_a_classifier_shows_labels_and_what_counts(browser: Any, classification:
             assert label in text
         assert "Pooling" in text
         assert page.locator('[data-key="view.beam"]').count() == 0
-        for view in ("matrix", "layer", "belief"):
+        for view in ("matrix", "layer", "belief", "experiments"):
             show(page, f"#view={view}")
+        assert page.locator("main h3").all_text_contents() == ["Logit lens"]
+        assert "location" in page.text_content("main thead")
+        assert "needs" not in page.text_content("main")
+        assert violations(page) == []
 
 
 def test_independent_labels_are_chosen_one_by_one(browser: Any, tmp_path: Path) -> None:
@@ -400,6 +406,7 @@ def percent(share: float) -> str:
         "#model=2&compare=1&view=matrix&show=encoder&layer=1",
         "#sentence=2&view=layer&stack=decoder&token=4&head=2",
         "#view=beam&hypothesis=2&pruned=0",
+        "#sentence=2&view=experiments&other=2",
     ],
 )
 def test_a_link_restores_the_view(browser: Any, translation: Path, fragment: str) -> None:
@@ -413,7 +420,7 @@ def test_a_link_restores_the_view(browser: Any, translation: Path, fragment: str
 def canonical(fragment: str) -> str:
     order = [
         *("sentence", "model", "compare", "view", "show", "measure", "layer", "head", "joined"),
-        *("place", "against", "stack", "token", "hypothesis", "pruned"),
+        *("place", "against", "stack", "token", "hypothesis", "other", "pruned"),
     ]
     parts = sorted(fragment[1:].split("&"), key=lambda part: order.index(part.split("=")[0]))
     return "#" + "&".join(parts)
@@ -461,6 +468,54 @@ def test_axe_finds_nothing_wrong(
     with opened(browser, classification, size=size, scheme=scheme) as page:
         assert violations(page) == []
         assert has_no_wide_body(page)
+
+
+def test_the_experiments_have_the_numbers_of_the_functions(
+    browser: Any, translator: Translator, tmp_path: Path
+) -> None:
+    texts, best = ["117 a c 24", "c", "117 a b 24"], ["42 c a 7 11", "c", "42 b a 7"]
+    path = write_report(tmp_path / "r.html", {"m": translator}, texts, targets=best)
+    lens = clearhead.lens(translator, texts[0], best[0])
+    patches = clearhead.patch_map(translator, texts[0], texts[2], best[2])
+    with opened(browser, path, "#view=experiments") as page:
+        assert has_no_wide_body(page)
+
+        def saved(number: int) -> list[list[str]]:
+            with page.expect_download() as download:
+                page.click(f"main button.csv >> nth={number}")
+            text = Path(download.value.path()).read_text("utf-8-sig")
+            return list(csv.reader(io.StringIO(text)))[1:]
+
+        head = page.locator("main table >> nth=0").locator("thead th").all_inner_texts()
+        assert head[1] == f"reads {lens.reads[1]}\npredicts {lens.outputs[1]}"
+        cell = page.locator("main table >> nth=0").locator("tbody tr >> nth=-1").locator("td")
+        assert cell.all_text_contents() == [
+            f"{place[0]}, {cell.nth(i).get_attribute('title')}"
+            for i, place in enumerate(lens.best[-1])
+        ]
+        assert [row[3] for row in saved(0)] == [p[0] for layer in lens.best for p in layer]
+        found = [float(row[4]) for row in saved(0)]
+        np.testing.assert_allclose(found, lens.probabilities[..., 0].ravel(), atol=1e-5)
+        subject = Subject.translation(translator, texts[0], best[0])
+        words = subject.output_words, subject.source_words
+        links = link_effects(
+            cast(Any, subject.replay), *([word.positions for word in side] for side in words)
+        )
+        assert [row[0] for row in saved(1)] == [word.text for word in words[0]]
+        found = [list(map(float, row[1:])) for row in saved(1)]
+        np.testing.assert_allclose(found, links, atol=1e-4)
+        found = [list(map(float, row[1:])) for row in saved(2)]
+        np.testing.assert_allclose(found, patches.values - patches.unpatched, atol=1e-4)
+        text = page.text_content("main .picture >> nth=2")
+        for number in (patches.unpatched, patches.other):
+            assert f"−{-number:.2f}" in text
+        assert page.text_content('[data-key="other"]') == texts[2]
+        show(page, "#view=experiments&sentence=2")  # no other sentence is as long
+        assert page.locator("main h3").all_text_contents()[:2] == [
+            *("Logit lens", "Knockout of single links")
+        ]
+        assert page.locator('[data-key="other"]').count() == 0
+        assert "needs a report with another sentence" in page.text_content("main .how >> nth=-1")
 
 
 def test_words_from_right_to_left_are_in_their_order(browser: Any, tmp_path: Path) -> None:

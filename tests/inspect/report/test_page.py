@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from typing import Any
 
@@ -27,6 +25,7 @@ from clearhead.inspect.report.page import (
     joined_modules,
     page,
 )
+from synthetic_reports import decoded
 
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)
 FLOATS = arrays.arrays(np.float32, SHAPES, elements=st.floats(-1000, 1000, width=32))
@@ -58,18 +57,6 @@ class Elements(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._script:
             self.scripts[self._script] = self.scripts.get(self._script, "") + data
-
-
-def decoded(reference: Mapping[str, Any], blobs: Sequence[bytes]) -> np.ndarray:
-    """The array (float32) of a reference, as the page decodes it."""
-    shape, kind, first = reference["shape"], reference["kind"], reference["blob"]
-    stored = {"weight8": "u1", "float16": "<f2", "float32": "<f4"}[kind]
-    count = int(np.prod(shape))
-    used = blobs[first : first + (shape[0] if reference.get("split") else 1)] if count else []
-    content = b"".join(zlib.decompress(blob, wbits=-15) for blob in used)
-    flat = np.frombuffer(content, stored, count, reference["start"] if count else 0)
-    values = flat.astype(np.float32).reshape(shape)
-    return np.square(values / 255) if kind == "weight8" else values
 
 
 def stored(kind: Kind, *values: Any) -> list[np.ndarray]:

@@ -120,7 +120,7 @@ export async function matrixOf(data, model, item, choice, joined) {
 }
 
 /** The upper quartile of the rows' largest values: a few extreme rows must not pale the others. */
-function usualLimit(values, width) {
+export function usualLimit(values, width) {
   const tops = [];
   for (let start = 0; start < values.length; start += width) {
     tops.push(largest(values.subarray(start, start + width)));

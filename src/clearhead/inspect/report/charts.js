@@ -159,8 +159,8 @@ export function legend(colourOf, lowText, highText) {
   );
 }
 
-/** A table of a matrix, each cell in its colour. */
-export function matrixTable(caption, rowNames, columnNames, matrix, format) {
+/** A table of a matrix, each cell in its colour; `format` gets a value and its index. */
+export function matrixTable(caption, rowNames, columnNames, matrix, format, titleOf = null) {
   const { values, limit, isSigned, masked } = matrix;
   const colours = scaleOf(isSigned ? "signed" : "amount");
   const width = columnNames.length;
@@ -169,8 +169,11 @@ export function matrixTable(caption, rowNames, columnNames, matrix, format) {
     const step = stepOf(value, limit, isSigned);
     return element(
       "td",
-      { css: { background: css(colours, step), color: inkOn(colours, step) } },
-      format(value),
+      {
+        css: { background: css(colours, step), color: inkOn(colours, step) },
+        title: titleOf?.(value, i),
+      },
+      format(value, i),
     );
   };
   return scrolled(

@@ -102,7 +102,7 @@ export function inkOn(scale, step) {
     const part = scale[step * 3 + channel] / 255;
     return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
   });
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#111" : "#fff";
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#000" : "#fff";
 }
 
 /** A background for a word: transparent for 0, and never so strong that the word is unreadable. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from clearhead.inspect.explanation import (
     warning_of,
     word_effects,
 )
+from clearhead.inspect.lens import lens_of, patched
 from clearhead.inspect.measures import MEASURES, measures_for
 from clearhead.inspect.record import Array, Record
-from clearhead.inspect.replay import Effects, Means
+from clearhead.inspect.replay import Effects, Means, TranslationReplay, link_effects
 from clearhead.inspect.report.array_store import ArrayStore
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.words import Word
@@ -32,6 +34,12 @@ from clearhead.version import __version__
 
 WALK_BYTES = 24_000_000
 """The vectors of all layers are left out if they are larger."""
+
+LINKS = 400
+"""The links of words are left out if there are more, since each is a replay."""
+
+DONORS = 3
+"""Maximum number of sentences whose values are put into a sentence."""
 
 SHOWN = (
     "removal",
@@ -65,6 +73,7 @@ class Contents:
         self._models: list[dict[str, Any]] = []
         self._means: list[Means | None] = []
         self._items: list[dict[str, Any]] = []
+        self._short: list[tuple[dict[str, Any], Subject]] = []  # to patch
         self._title, self._command = title, command
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,6 +153,29 @@ class Contents:
         item["score"]["finished"] = hypothesis.finished
         item["beam"] = beam
         self._items.append(item)
+        if is_short(subject):
+            self._short.append((item, subject))
+
+    def add_patches(self) -> None:
+        """Patch the short translations of a model with the most similar ones of as many tokens."""
+        for item, subject in self._short:
+            pieces = subject.source_pieces
+            alike = [
+                (sum(map(eq, pieces, donor.source_pieces)), other["sentence"], donor)
+                for other, donor in self._short
+                if len(donor.source_pieces) == len(pieces) and donor.source_pieces != pieces
+            ]
+            for _, sentence, donor in sorted(alike, key=lambda each: -each[0])[:DONORS]:
+                replay = subject.reading(donor)
+                values = patched(replay, donor.record.encoder, "encoder", replay.summed)
+                item["patches"].append(
+                    {
+                        "sentence": sentence,
+                        "unpatched": float(replay.log_probabilities().sum()),
+                        "values": self.arrays.add(values, "float32"),
+                    }
+                )
+        self._short.clear()
 
     def add_classification(
         self,
@@ -206,6 +238,9 @@ class Contents:
             "untranslated": [] if found is None else untranslated(subject, found.by_source),
             "warning": None if found is None else warning_of(subject, found),
             "walk": self._walk(subject),
+            "lens": self._lens(subject) if short else None,
+            "links": self._links(subject) if short else None,
+            "patches": [],
             "beam": None,
         }
 
@@ -228,6 +263,21 @@ class Contents:
         names = ("by_head", "by_source", "by_prefix", "source", "prefix")
         arrays = {name: self.arrays.add(getattr(found, name), "float32") for name in names}
         return {"heads": list(map(str, found.heads)), **arrays}
+
+    def _lens(self, subject: Subject) -> dict[str, Any]:
+        """The best output of each layer, and its probability."""
+        found = lens_of(subject, top=1)
+        probabilities = self.arrays.add(found.probabilities[..., 0], "float32")
+        best = [[place[0] for place in layer] for layer in found.best]
+        return {"best": best, "probabilities": probabilities}
+
+    def _links(self, subject: Subject) -> dict[str, Any] | None:
+        """What each link of an output word to a source word does; None without any, or of many."""
+        sides = [[w.positions for w in x] for x in (subject.output_words, subject.source_words)]
+        replay, count = subject.replay, len(sides[0]) * len(sides[1])
+        if not (isinstance(replay, TranslationReplay) and 0 < count <= LINKS):
+            return None
+        return self.arrays.add(link_effects(replay, *sides), "float32")
 
     def _walk(self, subject: Subject) -> dict[str, Any] | None:
         record = subject.recorded(WALK)

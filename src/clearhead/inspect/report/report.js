@@ -16,6 +16,7 @@ import { pictureControls, wordsView } from "./words.js";
 import { matrixView } from "./matrix.js";
 import { layerWalkView, walkControls } from "./layer_walk.js";
 import { beamView } from "./beam_tree.js";
+import { experimentsView } from "./experiments.js";
 import { beliefView } from "./belief.js";
 
 const VIEWS = {
@@ -28,6 +29,11 @@ const VIEWS = {
     has: ({ item }) => item.walk,
   },
   beam: { title: "Beam", draw: beamView, has: ({ item }) => item.beam },
+  experiments: {
+    title: "Experiments",
+    draw: experimentsView,
+    has: ({ item }) => item.lens,
+  },
   belief: {
     title: "What to believe",
     draw: beliefView,

@@ -17,6 +17,7 @@ const DEFAULTS = {
   stack: "encoder",
   token: 1,
   hypothesis: 1,
+  other: 1, // the sentence whose values are put in
   pruned: true,
 };
 
@@ -49,7 +50,7 @@ export function fragmentOf(state) {
 export function changed(state, changes) {
   const next = { ...state, ...changes };
   if (next.sentence !== state.sentence) {
-    Object.assign(next, { place: 1, against: 0, token: 1, hypothesis: 1 }, changes);
+    Object.assign(next, { place: 1, against: 0, token: 1, hypothesis: 1, other: 1 }, changes);
   }
   if (next.place !== state.place && !("against" in changes)) next.against = 0;
   if (next.stack !== state.stack && !("token" in changes)) next.token = 1;

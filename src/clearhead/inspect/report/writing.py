@@ -89,6 +89,7 @@ def write_report(
             done += 1
             if progress is not None:
                 progress(done)
+        contents.add_patches()
     contents.arrays.close()
     html = page(contents.to_dict(), contents.arrays.blobs)
     write_bytes(Path(path), html.encode(), DataError)
