@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 import clearhead
@@ -87,6 +88,7 @@ def test_the_cells_of_experiments_run(
     assert len([each for each in shown if isinstance(each, clearhead.Lens)]) == 1
     assert len([each for each in shown if isinstance(each, clearhead.PatchMap)]) == 1
     assert capsys.readouterr().out.count("head ") == 4
+    pyplot.close("all")  # a notebook closes its figures itself
 
 
 @pytest.mark.parametrize("notebook", [LOOKING, EXPERIMENTS], ids=lambda path: path.stem)
