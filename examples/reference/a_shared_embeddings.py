@@ -1,59 +1,96 @@
-"""Reference system A: six English-Spanish pairs, learned by heart and translated by beam search.
+"""Lesson A: a Transformer learns six English-Spanish pairs by heart and translates by beam search.
 
     .venv/bin/python examples/reference/a_shared_embeddings.py
 
-The script prints the loss of every tenth epoch, then eight translations with their
-log-probabilities: of the six training sentences, which must be exact, and of two unseen ones.
+You see the whole way from words to a translation: a vocabulary, batches, the model, a training
+loop, a search. The script prints the loss of every tenth epoch, then eight translations with their
+log-probabilities: of the six pairs, which must be exact, and of two unseen sentences.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
-import clearhead
-from clearhead import api
-from clearhead.data.reading.pairs import read_pairs
-from clearhead.device import keep_freed_memory
-from clearhead.settings import read_config
-from clearhead.training.events import Event, Progress
+import torch
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
+from clearhead import nn
+
+# The data: six pairs, and one vocabulary for both languages.
+
+PAIRS = {
+    "hello world": "hola mundo",
+    "i love you": "te amo",
+    "the cat is black": "el gato es negro",
+    "good morning": "buenos dias",
+    "this is a book": "este es un libro",
+    "what is your name": "como te llamas",
+}
 UNSEEN = ("i love cat", "this is a cat")
+PAD, START, END, UNKNOWN = "<pad>", "<sos>", "<eos>", "<unk>"
+WORDS = [PAD, START, END, *sorted(set(" ".join([*PAIRS, *PAIRS.values()]).split())), UNKNOWN]
+IDS = {word: number for number, word in enumerate(WORDS)}
 
 
-class EveryTenthEpoch:
-    """Prints the loss of epochs 10, 20, …; an epoch is one step here."""
-
-    def observe(self, event: Event) -> None:
-        if isinstance(event, Progress) and event.step % 10 == 0:
-            print(f"epoch {event.step:3}: loss {event.loss:.6f}")
-
-    def close(self) -> None:
-        """There is nothing to close."""
+def encode(text: str) -> list[int]:
+    """The ids of the words of a text; a word that was never seen is `<unk>`."""
+    return [IDS.get(word, IDS[UNKNOWN]) for word in text.lower().split()]
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def padded(rows: list[list[int]]) -> torch.Tensor:
+    """Rows of ids as one tensor (rows, longest), with padding at their ends."""
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+
+
+def make_model(**others: Any) -> nn.Transformer:
+    """The model of the lesson: post-norm, no bias in attention, one matrix for three tasks."""
+    return nn.Transformer(
+        len(WORDS),
+        len(WORDS),
+        **{
+            "size": "base",  # 6 + 6 layers, d_model 512, d_ff 2048, 8 heads
+            "norm": "post",
+            "attention_bias": False,
+            "share_embeddings": "all",  # source embedding, target embedding, projection
+            "dropout": 0.0,
+            "initialisation": "pytorch",
+            **others,
+        },
+    )
+
+
+def main(epochs: int = 100, rate: float = 1e-4, **others: Any) -> int:
     """Train and translate; return 1 if a training sentence is translated wrongly."""
-    parser = argparse.ArgumentParser(description="Reference system A, from the repository's root.")
-    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
-    overrides = parser.parse_args(words).set
-    config = read_config(Path(__file__).with_suffix(".toml"), overrides)
-    if not clearhead.train(config, restart=True, observers=[EveryTenthEpoch()]).finished:
-        return 130  # interrupted
-    translator = api.load_translator(config.folder, device=config.training.device)
-    known = {pair.source: pair.target for pair in read_pairs(config.data.train)}
-    wrong = 0
-    sentences = [*known, *UNSEEN]
-    for sentence, (best, *_) in zip(sentences, translator.translate(sentences), strict=True):
-        expected = known.get(sentence, best.text)
-        mark = "unseen" if sentence in UNSEEN else "right" if best.text == expected else "WRONG"
-        wrong += best.text != expected
-        print(f"{sentence:<18} = {best.text:<18} {best.score:9.4f}  ({mark})")
+    torch.manual_seed(1)
+    model = make_model(**others)
+    source = padded([encode(text) for text in PAIRS])
+    read = padded([[IDS[START], *encode(text)] for text in PAIRS.values()])
+    predicted = padded([[*encode(text), IDS[END]] for text in PAIRS.values()])
+
+    # The loop: all pairs in each step, so an epoch is one step.
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    for epoch in range(1, epochs + 1):
+        logits = model(source, read)  # (pairs, target, words)
+        loss = F.cross_entropy(logits.transpose(1, 2), predicted, ignore_index=IDS[PAD])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if epoch % 10 == 0:
+            print(f"epoch {epoch:3}: loss {loss.item():.6f}")
+
+    # The output: the three best beginnings are kept at each step.
+    sentences, wrong = [*PAIRS, *UNSEEN], 0
+    found = nn.beam_search(model, [encode(each) for each in sentences], 3, max_length=20)
+    for sentence, (best, *_) in zip(sentences, found, strict=True):
+        text = " ".join(WORDS[number] for number in best.tokens)
+        expected = PAIRS.get(sentence)
+        mark = "unseen" if expected is None else "right" if text == expected else "WRONG"
+        wrong += mark == "WRONG"
+        print(f"{sentence:<18} = {text:<18} {best.score:9.4f}  ({mark})")
     return int(wrong > 0)
 
 
 if __name__ == "__main__":
-    keep_freed_memory()
     sys.exit(main())

@@ -1,78 +1,91 @@
-"""Reference system D: an encoder classifies feature sequences; three pictures show its attention.
+"""Lesson D: an encoder classifies sequences of feature vectors; pictures show its attention.
 
     .venv/bin/python examples/reference/d_features.py
 
-Each generated sequence has five frames of eight random features. To one frame the pattern of one of
-four events is added; the event is the label. The script trains on 1,000 sequences, validates on 100
-and classifies 200 unseen ones. Then it draws the attention of the model for one of these.
+You see that a Transformer needs no words: each frame of a sequence is projected to a vector. Each
+generated sequence has five frames of eight random features. To one frame the pattern of one of four
+events is added; the event is the label. The script trains on 1,000 sequences and classifies 200
+unseen ones. Then it draws the attention of the model for one of these.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import torch
+from torch.nn import functional as F
 
 import clearhead
-from clearhead import api
-from clearhead.device import keep_freed_memory
-from clearhead.inspect.drawing import write_figures
-from clearhead.inspect.pictures import attention_figure, heads_figure, layer_figure
-from clearhead.settings import read_config
-from clearhead.training.display import choose_display
+from clearhead import nn
 
-TRAINED, VALIDATION, HELD_OUT = 1000, 100, 200
+# The data: noise, and in one frame the pattern of an event.
+
+TRAINED, HELD_OUT = 1000, 200
 FRAMES, FEATURES = 5, 8
 EVENTS = ("rise", "fall", "jump", "rest")
+PICTURES = ("encoder.2.self", "encoder-heads", "encoder.2")
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def sequences(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features (count, frames, features) and the number of the event of each sequence."""
+    chance = torch.Generator().manual_seed(1)
+    shapes = 2.5 * torch.randn(len(EVENTS), FEATURES, generator=chance)
+    labels = torch.randint(len(EVENTS), (count,), generator=chance)
+    x = torch.randn(count, FRAMES, FEATURES, generator=chance)
+    x[torch.arange(count), torch.randint(FRAMES, (count,), generator=chance)] += shapes[labels]
+    return x, labels
+
+
+def make_model(**others: Any) -> nn.TransformerClassifier:
+    """The model of the lesson: no positions, post-norm, dropout at the end of each layer."""
+    return nn.TransformerClassifier(
+        FEATURES,
+        len(EVENTS),
+        **{
+            "features": True,
+            "d_model": 32,
+            "heads": 4,
+            "layers": 2,
+            "norm": "post",
+            "positions": {"kind": "none"},
+            "pooling": "mean",
+            "dropout": {"layer_output": 0.1},
+            "head_dropout": 0.1,
+            "initialisation": "pytorch",
+            **others,
+        },
+    )
+
+
+def main(folder: str | Path = "runs/reference-d", epochs: int = 30, **others: Any) -> int:
     """Train, classify the unseen sequences, draw; return 1 if fewer than half are right."""
-    parser = argparse.ArgumentParser(description="Reference system D, from the repository's root.")
-    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
-    config = read_config(Path(__file__).with_suffix(".toml"), parser.parse_args(words).set)
-    data = config.data
-    files = data.train[0], data.validation[0], data.test[0]
-    x, y = (np.split(whole, (TRAINED, TRAINED + VALIDATION)) for whole in sequences())
-    for file, part_x, part_y in zip(files, x, y, strict=True):
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
-        np.savez(file, x=part_x, y=part_y)
-    if not clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)]).finished:
-        return 130  # interrupted
-    classifier = api.load_classifier(config.folder, device=config.training.device)
-    found = [str(best) for best, *_ in classifier.classify(list(x[-1]))]
-    right = int((np.array(found) == y[-1]).sum())
+    torch.manual_seed(1)
+    model = make_model(**others)
+    x, labels = sequences(TRAINED + HELD_OUT)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for epoch in range(1, epochs + 1):
+        for rows in torch.randperm(TRAINED).split(50):
+            loss = F.cross_entropy(model(x[rows]), labels[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        if epoch % 10 == 0:
+            print(f"epoch {epoch:2}: loss {loss.item():.4f}")
+
+    # The output: the events of unseen sequences, and what the model attends to in one of them.
+    model.eval()
+    with torch.no_grad():
+        found = model(x[TRAINED:]).argmax(dim=-1)
+    right = int((found == labels[TRAINED:]).sum())
     print(f"accuracy: {right} of {HELD_OUT} unseen sequences, {100 * right / HELD_OUT:.1f} %")
-    for path in draw(clearhead.record(classifier, x[-1][0]), Path(config.folder) / "figures"):
+    for path in clearhead.figures(
+        model, x[TRAINED], folder=Path(folder) / "figures", only=PICTURES
+    ):
         print(path)
     return int(right < HELD_OUT / 2)
 
 
-def draw(record: clearhead.Record, folder: Path) -> list[Path]:
-    """Draw the attention of the last layer, all heads, and the steps of the last layer."""
-    pictures = {
-        "encoder-attention": partial(attention_figure, record),
-        "encoder-heads": partial(heads_figure, record),
-        "encoder-layer-2": partial(layer_figure, record),
-    }
-    return write_figures(pictures.items(), folder, ("png", "svg"))
-
-
-def sequences() -> tuple[np.ndarray, np.ndarray]:
-    """Features (sequences, frames, features), float32, and the label of each sequence."""
-    rng = np.random.default_rng(1)
-    count = TRAINED + VALIDATION + HELD_OUT
-    shapes = rng.normal(size=(len(EVENTS), FEATURES)) * 2.5
-    labels = rng.integers(len(EVENTS), size=count)
-    x = rng.normal(size=(count, FRAMES, FEATURES))
-    x[np.arange(count), rng.integers(FRAMES, size=count)] += shapes[labels]
-    return x.astype(np.float32), np.array(EVENTS)[labels]
-
-
 if __name__ == "__main__":
-    keep_freed_memory()
     sys.exit(main())

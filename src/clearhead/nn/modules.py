@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from jaxtyping import Int
@@ -16,6 +16,7 @@ from clearhead.settings import ClassifierConfig, ModelConfig
 
 Norm = Literal["pre", "post"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "swish"]
+Dropout = float | Mapping[str, float]
 Size = Literal["tiny", "small", "base", "big"]
 Pooling = Literal["mean", "first", "maximum", "attention"]
 
@@ -219,7 +220,8 @@ class Transformer(transformer.EncoderDecoder):
         heads: number of heads of each attention.
         layers: number of layers of each stack.
         d_ff: width of the feed-forward networks; 4 · d_model if d_model is given.
-        dropout: rate on embeddings, attention weights, hidden units and residual branches.
+        dropout: rate on embeddings, attention weights, hidden units and residual branches; or rates
+            by the names of the fields of `DropoutConfig`, in which missing ones are 0.
         norm: `pre`, which trains without a warm-up, or `post`, as in the paper; see `EncoderLayer`.
         share_embeddings: which matrices are one: `none`, `target` (target and output), `inputs`
             (source and target), `all`. The last two need one vocabulary.
@@ -242,7 +244,7 @@ class Transformer(transformer.EncoderDecoder):
         heads: int | None = None,
         layers: int | None = None,
         d_ff: int | None = None,
-        dropout: float = 0.1,
+        dropout: Dropout = 0.1,
         norm: Norm = "pre",
         share_embeddings: Literal["none", "inputs", "target", "all"] = "target",
         pad_id: int = 0,
@@ -305,6 +307,7 @@ class TransformerClassifier(transformer.EncoderClassifier):
         inputs: number of ids of the vocabulary; or of the features of a frame.
         labels: number of labels.
         size: as in `Transformer`, also `d_model`, `heads`, `layers`, `d_ff`, `dropout`, `norm`.
+        head_dropout: the dropout rate before the output layer.
         features: whether the inputs are features, float (batch, length, inputs). A frame of NaN is
             padding then.
         pooling: what combines the vectors of all positions into one.
@@ -325,7 +328,8 @@ class TransformerClassifier(transformer.EncoderClassifier):
         heads: int | None = None,
         layers: int | None = None,
         d_ff: int | None = None,
-        dropout: float = 0.1,
+        dropout: Dropout = 0.1,
+        head_dropout: float = 0.1,
         norm: Norm = "pre",
         features: bool = False,
         pooling: Pooling = "mean",
@@ -334,7 +338,7 @@ class TransformerClassifier(transformer.EncoderClassifier):
     ) -> None:
         given = {**settings, "dropout": dropout, "norm": norm}
         config = _model(size, (d_model, heads, layers, d_ff), given)
-        head = ClassifierConfig(pooling=(pooling,), dropout=dropout)
+        head = ClassifierConfig(pooling=(pooling,), dropout=head_dropout)
         parts = Parts(config, pad_id=pad_id)
         super().__init__(*parts.of_classifier(head, inputs, labels, features))
         initialise(self, config)
