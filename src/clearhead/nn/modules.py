@@ -12,11 +12,11 @@ from clearhead.errors import ConfigError
 from clearhead.model import attention, layers, transformer
 from clearhead.model.build import Parts, initialise
 from clearhead.nn.generation import beam_search
-from clearhead.settings import ClassifierConfig, ModelConfig
+from clearhead.settings import ClassifierConfig, DropoutConfig, ModelConfig
 
 Norm = Literal["pre", "post"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "swish"]
-Dropout = float | Mapping[str, float]
+Dropout = float | Mapping[str, float] | DropoutConfig
 Size = Literal["tiny", "small", "base", "big"]
 Pooling = Literal["mean", "first", "maximum", "attention"]
 
@@ -221,7 +221,7 @@ class Transformer(transformer.EncoderDecoder):
         layers: number of layers of each stack.
         d_ff: width of the feed-forward networks; 4 · d_model if d_model is given.
         dropout: rate on embeddings, attention weights, hidden units and residual branches; or rates
-            by the names of the fields of `DropoutConfig`, in which missing ones are 0.
+            by the names of the fields of `DropoutConfig`, of which missing ones are 0.
         norm: `pre`, which trains without a warm-up, or `post`, as in the paper; see `EncoderLayer`.
         share_embeddings: which matrices are one: `none`, `target` (target and output), `inputs`
             (source and target), `all`. The last two need one vocabulary.
@@ -307,7 +307,7 @@ class TransformerClassifier(transformer.EncoderClassifier):
         inputs: number of ids of the vocabulary; or of the features of a frame.
         labels: number of labels.
         size: as in `Transformer`, also `d_model`, `heads`, `layers`, `d_ff`, `dropout`, `norm`.
-        head_dropout: the dropout rate before the output layer.
+        head_dropout: the dropout rate before the output layer; by default that of hidden units.
         features: whether the inputs are features, float (batch, length, inputs). A frame of NaN is
             padding then.
         pooling: what combines the vectors of all positions into one.
@@ -329,7 +329,7 @@ class TransformerClassifier(transformer.EncoderClassifier):
         layers: int | None = None,
         d_ff: int | None = None,
         dropout: Dropout = 0.1,
-        head_dropout: float = 0.1,
+        head_dropout: float | None = None,
         norm: Norm = "pre",
         features: bool = False,
         pooling: Pooling = "mean",
@@ -338,7 +338,8 @@ class TransformerClassifier(transformer.EncoderClassifier):
     ) -> None:
         given = {**settings, "dropout": dropout, "norm": norm}
         config = _model(size, (d_model, heads, layers, d_ff), given)
-        head = ClassifierConfig(pooling=(pooling,), dropout=head_dropout)
+        rate = config.dropout.hidden if head_dropout is None else head_dropout
+        head = ClassifierConfig(pooling=(pooling,), dropout=rate)
         parts = Parts(config, pad_id=pad_id)
         super().__init__(*parts.of_classifier(head, inputs, labels, features))
         initialise(self, config)
