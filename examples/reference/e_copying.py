@@ -76,6 +76,13 @@ def nine_symbols(model: nn.Transformer) -> list[int]:
     return written
 
 
+def untrained() -> None:
+    """Print what ten untrained models generate."""
+    for number in range(10):
+        torch.manual_seed(number)
+        print(f"untrained model {number}:", *nine_symbols(make_model(11).eval()))
+
+
 # --- The loop: 128 random sequences in a batch.
 
 
@@ -108,9 +115,7 @@ def show(model: nn.Transformer) -> int:
 
 
 if __name__ == "__main__":
-    for number in range(10):
-        torch.manual_seed(number)
-        print(f"untrained model {number}:", *nine_symbols(make_model(11).eval()))
+    untrained()
     torch.manual_seed(1)
     model = make_model(SYMBOLS, d_model=64, heads=4)
     train(model)
