@@ -207,7 +207,7 @@ def pair(request: pytest.FixtureRequest, precision: str) -> Pair:
     for parameter in ours.parameters():
         if parameter.dim() == 1:
             nn.init.normal_(parameter, mean=0.7, std=0.3)
-    theirs = SystemB(ours.config, request.param)
+    theirs = SystemB(ours.settings, request.param)
     theirs.take(ours)
     return Pair(ours, theirs, TOLERANCES[precision])
 

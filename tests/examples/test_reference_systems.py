@@ -338,7 +338,7 @@ def test_a_system_trains_on_all_its_pairs_at_once_by_the_optimizer_it_names(
             },
         }
     )
-    settings = small_without_dropout(letter).config
+    settings = small_without_dropout(letter).settings
     config = replace(config, model=replace(settings, dropout=DropoutConfig()))
     # The vocabularies of the run; its two for C have another order than those of the lesson.
     sides = [cast(WordTokenizer, each) for each in learn_tokenizers(config, parts_of(config))]
@@ -713,7 +713,7 @@ def classifier_of(letter: str) -> TransformerClassifier:
 @torch.no_grad()
 def test_system_b_has_the_encoding_and_logits_of_its_description() -> None:
     model = classifier_of("b")
-    config = model.config
+    config = model.settings
 
     def norm(x: Numbers) -> Numbers:
         centred = x - x.mean(axis=-1, keepdims=True)

@@ -66,8 +66,8 @@ def test_each_has_the_shapes_of_its_documentation() -> None:
 def test_d_ff_is_four_times_the_width() -> None:
     assert nn.FeedForward(16).hidden.out_features == 64
     assert nn.EncoderLayer(16, 2).feed_forward.hidden.out_features == 64
-    assert nn.Transformer(9, 9, "tiny", d_model=32, heads=2).config.d_ff == 128
-    assert nn.Transformer(9, 9, "tiny").config.d_ff == 256
+    assert nn.Transformer(9, 9, "tiny", d_model=32, heads=2).settings.d_ff == 128
+    assert nn.Transformer(9, 9, "tiny").settings.d_ff == 256
 
 
 def test_dropout_is_one_rate_or_rates_by_name() -> None:

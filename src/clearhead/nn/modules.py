@@ -268,7 +268,7 @@ class Transformer(transformer.EncoderDecoder):
         parts = Parts(config, pad_id=pad_id)
         super().__init__(*parts.of_translator(source_vocabulary, target_vocabulary))
         initialise(self, config)
-        self.config = config
+        self.settings = config  # as `config` the Trainer of transformers would write into it
         self.pad_id, self.bos_id, self.eos_id = special
 
     def generate(
@@ -343,7 +343,7 @@ class TransformerClassifier(transformer.EncoderClassifier):
         parts = Parts(config, pad_id=pad_id)
         super().__init__(*parts.of_classifier(head, inputs, labels, features))
         initialise(self, config)
-        self.config = config
+        self.settings = config  # as `config` the Trainer of transformers would write into it
         self.pad_id = pad_id
 
 
