@@ -136,9 +136,9 @@ def test_system_a_searches_as_described(capsys: pytest.CaptureFixture) -> None:
     """Finished hypotheses keep their place among the three, and the best score wins."""
     script = lesson("a")
     model = script.make_model(**SMALL)
-    script.train(model, epochs=30, rate=3e-3)  # until it is not sure
+    script.train(model, epochs=20, rate=3e-3)  # it is not sure, so other searches find others
     capsys.readouterr()
-    assert script.show(model) > 0
+    script.show(model)
     lines = capsys.readouterr().out.splitlines()
     lengths = set()
     for source, words, score in map(translated, lines):
@@ -151,7 +151,10 @@ def test_system_a_searches_as_described(capsys: pytest.CaptureFixture) -> None:
 
 @torch.no_grad()
 def beam_of_three(model: Transformer, source: list[int]) -> tuple[list[int], float]:
-    """The ids of the best output without its end, and its score: the search as described."""
+    """The ids of the best output without its end, and its score: the search as described.
+
+    What ends at the length limit is only taken if nothing has ended by itself.
+    """
     beam: list[tuple[float, list[int]]] = [(0.0, [])]
     for _ in range(20):
         candidates = []
@@ -162,7 +165,7 @@ def beam_of_three(model: Transformer, source: list[int]) -> tuple[list[int], flo
             of_next = model(torch.tensor([source]), begun(ids))[0, -1].log_softmax(dim=-1)
             candidates += [(score + float(more), [*ids, i]) for i, more in enumerate(of_next)]
         beam = sorted(candidates, reverse=True)[:3]
-    score, ids = beam[0]
+    score, ids = max(beam, key=lambda each: (each[1][-1] == 2, each[0]))
     return [i for i in ids if i != 2], score
 
 
