@@ -209,7 +209,8 @@ class Transformer(transformer.EncoderDecoder):
     are of the token at i + 1. Shorter rows end with `pad_id`. Padding of the source and the future
     of the target are hidden by masks that the model makes; give others as `source_mask` and
     `target_mask` (boolean, True where attention is allowed). With `hidden=True` a call returns the
-    states (batch, target, d_model) from which `model.output` computes the logits.
+    states (batch, target, d_model) from which `model.output` computes the logits. `model.settings`
+    is the `ModelConfig`.
 
     Args:
         source_vocabulary: number of source ids.
