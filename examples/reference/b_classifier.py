@@ -1,56 +1,32 @@
-"""Reference system B: an encoder classifies the remarks of a hotel guest.
+"""Lesson B: an encoder classifies the remarks of a hotel guest.
 
     .venv/bin/python examples/reference/b_classifier.py
 
-The script generates labelled sentences, trains on 2,000, validates on 200 and classifies 400 unseen
-ones. No single word separates praise from complaint: "the soup was not bad" is praise, "the soup
-was bad" a complaint.
+You see how an encoder becomes a classifier: the mean of its vectors is projected to labels. No
+single word separates praise from complaint: "the soup was not bad" is praise, "the soup was bad" a
+complaint. The script trains on 2,000 generated sentences and classifies 400 unseen ones.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import random
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
-import clearhead
-from clearhead import api
-from clearhead.device import keep_freed_memory
-from clearhead.settings import read_config
-from clearhead.training.display import choose_display
+import torch
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
-TRAINED, VALIDATION, HELD_OUT = 2000, 200, 400
+from clearhead import nn
+
+# --- The data: labelled sentences from a small grammar, and a vocabulary.
+
+TRAINED, HELD_OUT = 2000, 400
 THINGS = "soup bread fish rice tea coffee cake salad room bed view music".split()
 GOOD, BAD = "good fresh lovely fine great".split(), "bad stale awful cold poor".split()
 DEGREES = ("", "very ", "really ", "so ")
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Train and classify the unseen sentences; return 1 if fewer than half are right."""
-    parser = argparse.ArgumentParser(description="Reference system B, from the repository's root.")
-    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
-    config = read_config(Path(__file__).with_suffix(".toml"), parser.parse_args(words).set)
-    seen = TRAINED + VALIDATION
-    chosen = random.Random(1).sample(sorted(set(sentences())), seen + HELD_OUT)
-    parts = chosen[:TRAINED], chosen[TRAINED:seen], chosen[seen:]
-    data = config.data
-    for file, part in zip((data.train[0], data.validation[0], data.test[0]), parts, strict=True):
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
-        lines = (f"{label}\t{text}\n" for text, label in part)
-        Path(file).write_text("".join(lines), encoding="utf-8")
-    if not clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)]).finished:
-        return 130  # interrupted
-    classifier = api.load_classifier(config.folder, device=config.training.device)
-    held_out = parts[-1]
-    found = classifier.classify([text for text, _ in held_out])
-    right = sum(str(best) == label for (best, *_), (_, label) in zip(found, held_out, strict=True))
-    for (text, label), (best, *_) in zip(held_out[:8], found, strict=False):
-        print(f"{text:<44} {best.label:<10} {best.probability:.2f}  ({label})")
-    print(f"accuracy: {right} of {len(held_out)} unseen sentences, {100 * right / HELD_OUT:.1f} %")
-    return int(right < len(held_out) / 2)
+LABELS = ("complaint", "order", "praise", "question")
 
 
 def sentences() -> Iterator[tuple[str, str]]:
@@ -66,6 +42,78 @@ def sentences() -> Iterator[tuple[str, str]]:
             yield f"bring me a {thing} that {verb} {phrase}", "order"
 
 
+CHOSEN = random.Random(1).sample(sorted(sentences()), TRAINED + HELD_OUT)
+TRAINING, TEST = CHOSEN[:TRAINED], CHOSEN[TRAINED:]
+WORDS = ["<pad>", *sorted({word for text, _ in TRAINING for word in text.split()}), "<unk>"]
+IDS = {word: number for number, word in enumerate(WORDS)}
+
+
+def encode(texts: list[str]) -> torch.Tensor:
+    """The ids of texts (texts, longest), with padding at their ends."""
+    rows = [[IDS.get(word, IDS["<unk>"]) for word in text.split()] for text in texts]
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+
+
+# --- The model: dropout on the embeddings and on the output of each sub-layer.
+
+
+def make_model(layers: int = 2, d_model: int = 64, d_ff: int = 128) -> nn.TransformerClassifier:
+    """An untrained model."""
+    return nn.TransformerClassifier(
+        len(WORDS),
+        len(LABELS),
+        layers=layers,
+        d_model=d_model,
+        d_ff=d_ff,
+        heads=4,
+        norm="post",
+        norm_epsilon=1e-6,
+        dropout={"embeddings": 0.1, "residual": 0.1},
+        head_dropout=0.1,
+        pooling="mean",
+    )
+
+
+# --- The loop: each epoch reads the sentences in another order, 50 in a batch.
+
+
+def train(model: nn.TransformerClassifier, epochs: int = 10, rate: float = 2e-3) -> None:
+    """Train the model; the learning rate rises to its peak and falls again."""
+    ids = encode([text for text, _ in TRAINING])
+    labels = torch.tensor([LABELS.index(label) for _, label in TRAINING])
+    steps = epochs * TRAINED // 50
+    optimizer = torch.optim.Adam(model.parameters())
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=steps)
+    for epoch in range(1, epochs + 1):
+        total = 0.0
+        for rows in torch.randperm(TRAINED).split(50):
+            loss = F.cross_entropy(model(ids[rows]), labels[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            total += loss.item() * len(rows)
+        print(f"epoch {epoch:2}: loss {total / TRAINED:.4f}")
+
+
+# --- The output: the most probable label of sentences that the model has not seen.
+
+
+def show(model: nn.TransformerClassifier) -> int:
+    """Print eight sentences with their labels, and the accuracy; return the number of errors."""
+    model.eval()  # without dropout
+    with torch.no_grad():
+        probabilities = model(encode([text for text, _ in TEST])).softmax(dim=-1)
+    found = [LABELS[number] for number in probabilities.argmax(dim=-1).tolist()]
+    for (text, label), best, row in list(zip(TEST, found, probabilities, strict=True))[:8]:
+        print(f"{text:<44} {best:<10} {row.max():.2f}  ({label})")
+    right = sum(best == label for best, (_, label) in zip(found, TEST, strict=True))
+    print(f"accuracy: {right} of {HELD_OUT} unseen sentences, {100 * right / HELD_OUT:.1f} %")
+    return HELD_OUT - right
+
+
 if __name__ == "__main__":
-    keep_freed_memory()
-    sys.exit(main())
+    torch.manual_seed(1)
+    model = make_model()
+    train(model)
+    sys.exit(show(model) > HELD_OUT / 2)

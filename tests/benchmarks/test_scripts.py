@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -24,7 +25,7 @@ from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.importance import head_importance
 from clearhead.inspect.subject import Subject
-from clearhead.settings import ModelConfig, RunConfig, TrainingConfig
+from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TrainingConfig
 from clearhead.training.checkpoints import Keeper
 from clearhead.training.loop import Trainer
 from scripts import ROOT
@@ -193,6 +194,29 @@ def test_copying_fails_if_one_output_is_wrong(
     assert copying.main([]) == (wrong != "nothing")
     found = {record["claim"]: record["met"] for record in records(folder, "copying")}
     assert found == {task: task != wrong for task in copying.TASKS}
+
+
+def test_copying_is_tested_on_sequences_that_are_not_trained_on(tmp_path: Path) -> None:
+    parts = copying.write_data(tmp_path, 300, copying.TASKS["reversing"])
+    assert [len(part) for part in parts] == [300, 100, 1000]
+    assert len(set().union(*parts)) == 1400
+    for name, part in zip(copying.PARTS, parts, strict=True):
+        lines = (tmp_path / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
+        assert [line.split("\t")[0] for line in lines] == part
+        assert all(a.split() == b.split()[::-1] for a, b in (line.split("\t") for line in lines))
+
+
+@pytest.mark.slow
+def test_copying_counts_right_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = copying.run_config
+    monkeypatch.setattr(
+        copying,
+        "run_config",
+        lambda *given: replace(short(*given), search=SearchConfig(beam_size=1, max_length=6)),
+    )
+    monkeypatch.setitem(copying.TASKS, "stopping", lambda _: "1")
+    assert copying.trained("stopping", 300, 60) == (1000, 1000)
+    assert copying.trained("copying", 300, 10) == (0, 1000)
 
 
 # The same translations with every batch size and engine

@@ -18,10 +18,9 @@ import pytest
 import torch
 from torch import nn
 
-from clearhead.model.build import build_classifier
-from clearhead.model.transformer import EncoderClassifier
-from clearhead.settings import ModelConfig, read_config
-from scripts import ROOT
+from clearhead.nn import TransformerClassifier
+from clearhead.settings import ModelConfig
+from reference_examples import lesson, model_of
 from small_models import padded
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
@@ -32,7 +31,7 @@ keras: Any = pytest.importorskip(
 # Keras makes arrays of tensors in a way that numpy does not like.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
-VOCABULARY, LABELS, LONGEST = 60, 4, 1000
+VOCABULARY, LABELS, LONGEST = len(lesson("b").WORDS), len(lesson("b").LABELS), 1000
 TOLERANCES = {"float64": 1e-10, "float32": 1e-5}
 
 
@@ -134,7 +133,7 @@ class SystemB(keras.Model):
             x = block(x, real, training=training)
         return x, self.labels(self.pooling(x, mask=real))
 
-    def take(self, model: EncoderClassifier) -> None:
+    def take(self, model: TransformerClassifier) -> None:
         self(np.ones((1, 2), dtype="int64"))  # makes the variables
         self.embedding.set_weights([numbers(model.input.embedding.weight)])  # pyright: ignore
         for block, layer in zip(self.blocks, model.encoder.layers, strict=True):
@@ -167,7 +166,7 @@ def dense_weights(linear: nn.Linear) -> list[np.ndarray]:
 class Pair:
     """A model of clearhead and Keras' with the same weights."""
 
-    ours: EncoderClassifier
+    ours: TransformerClassifier
     theirs: SystemB
     tolerance: float
 
@@ -202,14 +201,13 @@ def set_precision(name: str) -> None:
 
 @pytest.fixture(params=[AttentionOfDenseLayers, AttentionOfKeras])
 def pair(request: pytest.FixtureRequest, precision: str) -> Pair:
-    """The model of the example with random weights, norms and biases included."""
-    config = read_config(ROOT / "examples/reference/b_classifier.toml")
+    """The model of the lesson with random weights, norms and biases included."""
     torch.manual_seed(1)
-    ours = build_classifier(config, VOCABULARY, LABELS).eval()
+    ours: TransformerClassifier = model_of("b").eval()
     for parameter in ours.parameters():
         if parameter.dim() == 1:
             nn.init.normal_(parameter, mean=0.7, std=0.3)
-    theirs = SystemB(config.model, request.param)
+    theirs = SystemB(ours.settings, request.param)
     theirs.take(ours)
     return Pair(ours, theirs, TOLERANCES[precision])
 

@@ -8,20 +8,16 @@ import pytest
 import torch
 from torch import nn
 
-from clearhead.model.build import build_classifier, build_model
 from clearhead.model.layers import StdPlusEpsilonNorm
 from clearhead.model.transformer import EncoderDecoder
-from reference_examples import config_of
+from reference_examples import model_of
 from small_models import assert_normal, embedding_of, fills
-
-WORDS = 1000
-"""Size of each vocabulary, large enough to test the distribution of an embedding."""
 
 
 def translator_of(letter: str) -> EncoderDecoder:
-    """The untrained model of an example, in its full size."""
+    """The untrained model of a lesson, in its full size."""
     torch.manual_seed(1)
-    return build_model(config_of(letter).model, WORDS, WORDS)
+    return model_of(letter)
 
 
 def assert_norms_change_nothing(model: nn.Module) -> None:
@@ -57,9 +53,8 @@ def test_systems_a_and_c_begin_as_pytorch_does(letter: str) -> None:
 
 
 def test_system_d_begins_as_pytorch_does() -> None:
-    config = config_of("d")
     torch.manual_seed(1)
-    model = build_classifier(config, 8, 4)
+    model = model_of("d")
     for module in model.modules():
         if isinstance(module, nn.Linear):
             bound = module.in_features**-0.5

@@ -1,12 +1,23 @@
-"""The configurations of the five reference systems in examples/reference."""
+"""The five lessons in examples/reference, which are the reference systems."""
 
 from __future__ import annotations
 
-from clearhead.settings import RunConfig, read_config
-from scripts import ROOT
+from typing import Any
+
+from scripts import ROOT, load_script
 
 PATHS = {path.name[0]: path for path in (ROOT / "examples/reference").glob("*.py")}
 
 
-def config_of(letter: str, *overrides: str) -> RunConfig:
-    return read_config(PATHS[letter].with_suffix(".toml"), overrides)
+def lesson(letter: str) -> Any:
+    """A lesson as a module; it computes on the CPU."""
+    module: Any = load_script(str(PATHS[letter].relative_to(ROOT)))
+    if hasattr(module, "DEVICE"):
+        module.DEVICE = "cpu"
+    return module
+
+
+def model_of(letter: str, **sizes: int) -> Any:
+    """The untrained model of a lesson; that of E has 11 symbols."""
+    symbols = (11,) if letter == "e" else ()
+    return lesson(letter).make_model(*symbols, **sizes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -16,6 +16,8 @@ from clearhead import model as package
 from clearhead import nn
 from clearhead.errors import ClearheadError, ConfigError
 from clearhead.model import attention, layers, transformer
+from clearhead.model.dropout import Dropout
+from clearhead.settings import DropoutConfig
 from small_models import embedding_of
 
 SMALL: dict[str, Any] = dict(d_model=16, heads=2, layers=2, d_ff=32)
@@ -64,8 +66,28 @@ def test_each_has_the_shapes_of_its_documentation() -> None:
 def test_d_ff_is_four_times_the_width() -> None:
     assert nn.FeedForward(16).hidden.out_features == 64
     assert nn.EncoderLayer(16, 2).feed_forward.hidden.out_features == 64
-    assert nn.Transformer(9, 9, "tiny", d_model=32, heads=2).config.d_ff == 128
-    assert nn.Transformer(9, 9, "tiny").config.d_ff == 256
+    assert nn.Transformer(9, 9, "tiny", d_model=32, heads=2).settings.d_ff == 128
+    assert nn.Transformer(9, 9, "tiny").settings.d_ff == 256
+
+
+def test_dropout_is_one_rate_or_rates_by_name() -> None:
+    def rates(model: torch.nn.Module) -> set[str]:
+        return {n for n, m in model.named_modules() if isinstance(m, Dropout) and m.rate == 0.5}
+
+    by_name = small(dropout={"embeddings": 0.5})
+    assert rates(by_name) == {"source_input.dropout", "target_input.dropout"}
+    assert rates(small(dropout=DropoutConfig(embeddings=0.5))) == rates(by_name)
+    assert rates(small(dropout=0.5)) > rates(by_name)
+    # The head of a classifier has a rate of its own.
+    for choices, head in (
+        (dict(dropout=0.5), True),
+        (dict(dropout=0.0), False),
+        (dict(dropout={"embeddings": 0.5}), False),
+        (dict(dropout=0.0, head_dropout=0.5), True),
+        (dict(dropout=0.5, head_dropout=0.0), False),
+    ):
+        classifier = nn.TransformerClassifier(13, 4, **SMALL, **cast(Any, choices))
+        assert ("dropout" in rates(classifier)) == head
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -228,6 +250,8 @@ def test_inspection_takes_such_a_model_with_ids_or_a_tokenizer() -> None:
     torch.testing.assert_close(torch.from_numpy(seen.logits), expected.detach())
     found = clearhead.explain(model, "abc", "bd", tokenizer=Letters())
     assert found.source == ("a", "b", "c")
+    # A model may stop at once.
+    assert len(clearhead.record(model, [3, 4], []).rows) == 1
     other = clearhead.explain(small(pad_id=9, bos_id=2, eos_id=1).eval(), [3, 4], [4, 5, 1])
     assert other.record.target == ("2", "4", "5")
     assert other.outputs == ("4", "5", "1")

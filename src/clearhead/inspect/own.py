@@ -59,7 +59,7 @@ class OwnTokenizer:
         ids = np.asarray(text.cpu() if isinstance(text, Tensor) else text)
         if ids.ndim == 2 and len(ids) == 1:
             ids = ids[0]
-        if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        if ids.ndim != 1 or (ids.size > 0 and ids.dtype.kind not in "iu"):
             what = f"the input is no row of ids: it has the shape {ids.shape}, {ids.dtype}"
             raise DataError(what, todo="give the ids of one sentence")
         return [i for i in ids.tolist() if i not in self._special]

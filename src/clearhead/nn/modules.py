@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from jaxtyping import Int
@@ -12,10 +12,11 @@ from clearhead.errors import ConfigError
 from clearhead.model import attention, layers, transformer
 from clearhead.model.build import Parts, initialise
 from clearhead.nn.generation import beam_search
-from clearhead.settings import ClassifierConfig, ModelConfig
+from clearhead.settings import ClassifierConfig, DropoutConfig, ModelConfig
 
 Norm = Literal["pre", "post"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "swish"]
+Dropout = float | Mapping[str, float] | DropoutConfig
 Size = Literal["tiny", "small", "base", "big"]
 Pooling = Literal["mean", "first", "maximum", "attention"]
 
@@ -208,7 +209,8 @@ class Transformer(transformer.EncoderDecoder):
     are of the token at i + 1. Shorter rows end with `pad_id`. Padding of the source and the future
     of the target are hidden by masks that the model makes; give others as `source_mask` and
     `target_mask` (boolean, True where attention is allowed). With `hidden=True` a call returns the
-    states (batch, target, d_model) from which `model.output` computes the logits.
+    states (batch, target, d_model) from which `model.output` computes the logits. `model.settings`
+    is the `ModelConfig`.
 
     Args:
         source_vocabulary: number of source ids.
@@ -219,7 +221,8 @@ class Transformer(transformer.EncoderDecoder):
         heads: number of heads of each attention.
         layers: number of layers of each stack.
         d_ff: width of the feed-forward networks; 4 · d_model if d_model is given.
-        dropout: rate on embeddings, attention weights, hidden units and residual branches.
+        dropout: rate on embeddings, attention weights, hidden units and residual branches; or rates
+            by the names of the fields of `DropoutConfig`, of which missing ones are 0.
         norm: `pre`, which trains without a warm-up, or `post`, as in the paper; see `EncoderLayer`.
         share_embeddings: which matrices are one: `none`, `target` (target and output), `inputs`
             (source and target), `all`. The last two need one vocabulary.
@@ -242,7 +245,7 @@ class Transformer(transformer.EncoderDecoder):
         heads: int | None = None,
         layers: int | None = None,
         d_ff: int | None = None,
-        dropout: float = 0.1,
+        dropout: Dropout = 0.1,
         norm: Norm = "pre",
         share_embeddings: Literal["none", "inputs", "target", "all"] = "target",
         pad_id: int = 0,
@@ -266,7 +269,7 @@ class Transformer(transformer.EncoderDecoder):
         parts = Parts(config, pad_id=pad_id)
         super().__init__(*parts.of_translator(source_vocabulary, target_vocabulary))
         initialise(self, config)
-        self.config = config
+        self.settings = config  # as `config` the Trainer of transformers would write into it
         self.pad_id, self.bos_id, self.eos_id = special
 
     def generate(
@@ -305,6 +308,7 @@ class TransformerClassifier(transformer.EncoderClassifier):
         inputs: number of ids of the vocabulary; or of the features of a frame.
         labels: number of labels.
         size: as in `Transformer`, also `d_model`, `heads`, `layers`, `d_ff`, `dropout`, `norm`.
+        head_dropout: the dropout rate before the output layer; by default that of hidden units.
         features: whether the inputs are features, float (batch, length, inputs). A frame of NaN is
             padding then.
         pooling: what combines the vectors of all positions into one.
@@ -325,7 +329,8 @@ class TransformerClassifier(transformer.EncoderClassifier):
         heads: int | None = None,
         layers: int | None = None,
         d_ff: int | None = None,
-        dropout: float = 0.1,
+        dropout: Dropout = 0.1,
+        head_dropout: float | None = None,
         norm: Norm = "pre",
         features: bool = False,
         pooling: Pooling = "mean",
@@ -334,11 +339,12 @@ class TransformerClassifier(transformer.EncoderClassifier):
     ) -> None:
         given = {**settings, "dropout": dropout, "norm": norm}
         config = _model(size, (d_model, heads, layers, d_ff), given)
-        head = ClassifierConfig(pooling=(pooling,), dropout=dropout)
+        rate = config.dropout.hidden if head_dropout is None else head_dropout
+        head = ClassifierConfig(pooling=(pooling,), dropout=rate)
         parts = Parts(config, pad_id=pad_id)
         super().__init__(*parts.of_classifier(head, inputs, labels, features))
         initialise(self, config)
-        self.config = config
+        self.settings = config  # as `config` the Trainer of transformers would write into it
         self.pad_id = pad_id
 
 
