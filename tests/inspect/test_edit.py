@@ -180,10 +180,22 @@ def test_everything_sees_an_edit_and_nothing_does_afterwards(
             wanted = [*hypothesis.tokens, 2][: len(hypothesis.token_scores)]
             total = sum(float(scores[i, token]) for i, token in enumerate(wanted))
             assert hypothesis.score == pytest.approx(total, abs=1e-4)
-        assert model.generate([SOURCE]) == [list(nn.beam_search(model, [SOURCE], 1)[0][0].tokens)]
     assert torch.equal(model(ids, read), before[0])
     assert np.array_equal(recorded(model).logits, before[1])
     assert engine.translate(pair, search) == before[2]
+
+
+def test_a_block_within_a_block_removes_its_own_edits_alone(model: nn.Transformer) -> None:
+    plain = recorded(model).logits
+    with clearhead.edit(model) as outer:
+        outer.scale(HEAD, 0.5)
+        halved = recorded(model).logits
+        with clearhead.edit(model) as inner:
+            inner.scale(HEAD, 0.0)
+            inner.knockout(HEAD, key=0)
+            assert not np.allclose(recorded(model).logits, halved)
+        assert np.array_equal(recorded(model).logits, halved)
+    assert np.array_equal(recorded(model).logits, plain)
 
 
 def test_an_error_within_the_block_removes_the_edits(model: nn.Transformer) -> None:

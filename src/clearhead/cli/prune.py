@@ -63,7 +63,7 @@ def run(args: Namespace) -> None:
     prune(args.folder, args.heads, args.output)
     print_message(f"wrote {args.output}")
     with warnings_printed():
-        models = {folder: load(folder, engine="auto") for folder in (args.folder, args.output)}
+        models = {folder: load(folder) for folder in (args.folder, args.output)}
         sample = _sample(models[args.folder], args.sentences)
         for folder, model in models.items():
             with counting(len(sample), "sentences") as show:

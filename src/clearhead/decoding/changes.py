@@ -19,7 +19,7 @@ PLAIN = (attention, explicit_attention, fused_attention)
 
 
 def is_edited(model: nn.Module) -> bool:
-    """Whether a module has a hook or another attention function: its code does not tell all."""
+    """Whether a module has a hook, or an attention another function than those of the package."""
     return any(
         module._forward_hooks
         or module._forward_pre_hooks

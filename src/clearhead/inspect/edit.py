@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -210,7 +211,10 @@ class Edit:
             numbers.setdefault(head.attention, []).append(head.number - 1)
         found = attentions_of(self._model)
         for name, off in numbers.items():
-            self._edited(found[name]).edits.append(change(off))
+            edits, own = self._edited(found[name]).edits, change(off)
+            edits.append(own)
+            # The attention may be edited in a block around this one, which goes on.
+            self._undo.append(partial(edits.remove, own))
 
     def _edited(self, attention: MultiHeadAttention) -> Edited:
         if not isinstance(attention.attend, Edited):

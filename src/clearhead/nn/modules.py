@@ -62,7 +62,8 @@ class MultiHeadAttention(attention.MultiHeadAttention):
         d_k: int | None = None,
         d_v: int | None = None,
     ) -> None:
-        config = _config(
+        config = ModelConfig.of_size(
+            "base",
             d_model=d_model,
             n_heads=heads,
             d_k=d_k or 0,
@@ -348,10 +349,6 @@ class TransformerClassifier(transformer.EncoderClassifier):
         self.pad_id = pad_id
 
 
-def _config(**settings: Any) -> ModelConfig:
-    return ModelConfig.of_size("base", **settings)
-
-
 def _layer(
     d_model: int,
     heads: int,
@@ -363,7 +360,8 @@ def _layer(
     activation: Activation = "relu",
     **settings: Any,
 ) -> ModelConfig:
-    return _config(
+    return ModelConfig.of_size(
+        "base",
         d_model=d_model,
         n_heads=heads,
         d_ff=d_ff or 4 * d_model,
