@@ -37,6 +37,13 @@ LONGEST_PART = 4_000
 class ClearheadError(Exception):
     """An error that a user can correct.
 
+        try:
+            translator = clearhead.load("runs/my-model")
+        except clearhead.ClearheadError as error:
+            print(error.what)  # the problem
+            print(error.where)  # the file, the line or the setting, or None
+            print(error.todo)  # what to do about it, or None
+
     Args:
         what: what is wrong, in one sentence.
         where: the file, the file and line (`train.en:17`) or the dotted path of a setting.
@@ -81,6 +88,10 @@ def _cut(part: str) -> str:
 class ConfigError(ClearheadError):
     """The configuration has a wrong key, type or value.
 
+    Raised, for example, by:
+
+        clearhead.load("runs/my-model", device="gpu0")
+
     Args:
         what: see `ClearheadError`, also for `where`, `why` and `todo`.
         setting: the dotted path of the setting, if the error is about one.
@@ -94,13 +105,23 @@ class ConfigError(ClearheadError):
 
 
 class DataError(ClearheadError):
-    """A data file is missing or unreadable, or its content is wrong."""
+    """A data file is missing or unreadable, or its content is wrong.
+
+    Raised, for example, by:
+
+        clearhead.record(translator, "", "Ein Mann")
+    """
 
     exit_code = 3
 
 
 class ModelFolderError(ClearheadError):
-    """A model folder is missing, damaged, or of another version."""
+    """A model folder is missing, damaged, or of another version.
+
+    Raised, for example, by:
+
+        clearhead.load("runs/no-such-model")
+    """
 
     exit_code = 4
 
@@ -110,13 +131,23 @@ class UnreadableError(ModelFolderError):
 
 
 class SearchError(ClearheadError):
-    """A search option is wrong, or the chosen engine does not support it."""
+    """A search option is wrong, or the chosen engine does not support it.
+
+    Raised, for example, by:
+
+        translator.translate(["A man sleeps."], beam_size=0)
+    """
 
     exit_code = 5
 
 
 class TrainingError(ClearheadError):
-    """Training cannot start, continue or be resumed."""
+    """Training cannot start, continue or be resumed.
+
+    Raised, for example, by:
+
+        clearhead.train(dataclasses.replace(config, folder="runs/my-model"))
+    """
 
     exit_code = 6
 
@@ -136,7 +167,12 @@ class InputError(DataError, ValueError):
 
 
 class ExportError(ClearheadError):
-    """A model cannot be exported, or an export cannot be used."""
+    """A model cannot be exported, or an export cannot be used.
+
+    Raised, for example, by:
+
+        clearhead.export_model("runs/my-model", "onnx")
+    """
 
     exit_code = 7
 
@@ -240,6 +276,8 @@ REMARKS = {
 
 class TextWarning(UserWarning):
     """The remarks of one kind on the texts of a call; the message is the first one and a count.
+
+        warnings.simplefilter("error", clearhead.TextWarning)
 
     Attributes:
         kind: a key of `REMARKS`.

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 class Prediction:
     """A label and its probability; `str(prediction)` is the label.
 
+        best = classifier.classify(["How far is it to the moon ?"])[0][0]
+        best.label, best.probability
+
     `warnings` has the warnings about the input, as `(kind, text)`.
     """
 
@@ -43,6 +46,9 @@ class Prediction:
 
 class Classifier:
     """A trained classifier.
+
+        classifier = clearhead.load("runs/my-classifier")
+        classifier.classify(["How far is it to the moon ?"])
 
     Args:
         folder: its model folder.

@@ -32,6 +32,8 @@ def export_model(
 ) -> Path:
     """Write a trained model in the format of another program; returns the export's folder.
 
+        clearhead.export_model("runs/my-model")
+
     The export is loaded and compared with the model first. Only if it is equal it replaces a
     previous export. Files in its folder that are not of the previous export are kept.
 

@@ -47,6 +47,9 @@ ENGINES = ("auto", "torch", "ctranslate2")
 class LoadOptions:
     """What runs a loaded model, and how.
 
+        options = clearhead.LoadOptions(device="cpu", threads=2)
+        clearhead.load("runs/my-model", options)
+
     Args:
         device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
         threads: threads on the CPU (0: the default of the engine).

@@ -39,6 +39,9 @@ def train(
 ) -> RunEnded:
     """Train a model, or resume a run that was interrupted. Writes the model to `config.folder`.
 
+        clearhead.train("my.toml")
+        clearhead.load("runs/my").translate(["A man sleeps."])
+
     The first Ctrl-C ends the run after the current step and saves its state. A second one ends
     it at once. The result then has `finished = False`. The same call without `restart` resumes.
 
@@ -214,6 +217,8 @@ def dry_run(
     observers: Sequence[Observer] = (),
 ) -> DryRun:
     """Report what a run would need and what is in its data. Writes nothing to the run's folder.
+
+        print(clearhead.dry_run("my.toml"))
 
     The vocabulary is learned and all data are encoded, as in `train`.
 

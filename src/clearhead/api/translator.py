@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 class Translator:
     """A trained translator.
 
+        translator = clearhead.load("runs/my-model")
+        str(translator.translate(["A man sleeps."])[0][0])
+
     Args:
         folder: its model folder.
         tokenizers: of the source and of the target.

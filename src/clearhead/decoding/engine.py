@@ -42,6 +42,9 @@ not support another setting rejects it, or leaves it to a search that does (see 
 class Hypothesis:
     """One output for one source, with its log-probabilities (natural logarithm).
 
+        best = translator.translate(["A man sleeps."])[0][0]
+        best.text, best.score, best.confidence
+
     Attributes:
         tokens: the target ids, without the start and end symbols.
         score: the log-probability of the whole output, the end symbol included.

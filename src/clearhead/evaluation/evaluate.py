@@ -55,6 +55,9 @@ Value = TypeVar("Value", str, bool)
 class Report(Generic[System]):
     """The result of an evaluation; `str(report)` is what `clearhead evaluate` prints.
 
+        report = translator.evaluate(["A man sleeps."], ["Ein Mann schläft."])
+        report.scores["bleu"]
+
     If there are several models, each but the first is compared with the first.
 
     Attributes:

@@ -176,10 +176,14 @@ def best_aligner(
 class Alignment:
     """Which source word each target word comes from.
 
+        found = clearhead.align(translator, "A man sleeps.", "Ein Mann schläft.")
+        found.words  # [("A", "Ein"), …]
+
     Attributes:
         source: the source words, those between spaces; of ids without a tokenizer the ids.
         target: the target words.
-        links: the links, each with the numbers of a source word and a target word, from 0.
+        links: the links, each with the numbers of a source word and a target word, from 0,
+            and the share of the target word's weight.
     """
 
     source: tuple[str, ...]

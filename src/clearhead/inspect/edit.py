@@ -64,7 +64,13 @@ def edit(subject: Any) -> Iterator[Edit]:
 
 
 class Edit:
-    """The edits of a model within `clearhead.edit`. Each adds to those before it."""
+    """The edits of a model within `clearhead.edit`.
+
+        with clearhead.edit(translator) as e:
+            e.knockout("decoder.3.cross.5", query=0, key=1)
+
+    Each edit adds to those before it.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model

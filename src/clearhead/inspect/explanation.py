@@ -42,6 +42,9 @@ SOURCE_COUNTS = 0.1
 class Explanation:
     """What the outputs of a model for one input come from.
 
+        found = clearhead.explain(translator, "A man sleeps.", "Ein Mann schläft.")
+        found.by_source[:, 0, 0]  # what each source word adds to the first output
+
     A place is an output token of a translator, or the label of a classifier. If labels are
     independent, each label that the classifier gives is a place, or the most probable label if it
     gives none. Effects are log-probabilities with a head or a word minus those without it: positive

@@ -29,6 +29,9 @@ Metric = Callable[[Tensor], Tensor]
 class Lens:
     """The best outputs of each layer, if it were the last one (nostalgebraist 2020).
 
+        found = clearhead.lens(translator, "A man sleeps.", "Ein Mann schläft.")
+        found.best[2][0]  # the best outputs of layer 2 for the first word
+
     Attributes:
         reads: what each position reads; empty for a classifier.
         outputs: what each place predicts in fact; of a classifier what it gives.
@@ -122,6 +125,10 @@ def lens_of(subject: Subject, top: int = 5) -> Lens:
 @dataclass(frozen=True, eq=False)
 class PatchMap:
     """What a run becomes with single values of another run (Meng et al. 2022, causal tracing).
+
+        pair = "A man sleeps.", "A dog sleeps."
+        found = clearhead.patch_map(translator, *pair, target="Ein Mann schläft.")
+        found.values - found.unpatched  # what each single value changes
 
     Attributes:
         values: (layers, positions) the metric with the output of a layer at a position replaced.

@@ -98,6 +98,9 @@ class DecoderLayerRecord:
 class Record:
     """What a model computes for one input.
 
+        seen = clearhead.record(translator, "A man sleeps.", "Ein Mann schläft.")
+        seen.cross_attentions  # (layers, heads, target length, source length)
+
     The decoder of a translator reads the start symbol and then the target. So position i predicts
     token i of the target (from 0), and the last position predicts what follows the target, which is
     the end symbol if the translation is finished. `target` has the name of the token that a

@@ -55,6 +55,8 @@ def build_model(
 ) -> EncoderDecoder:
     """A newly initialised encoder-decoder.
 
+        model = clearhead.build_model(clearhead.ModelConfig(d_model=64), 1000, 1000)
+
     Args:
         config: all settings of the model.
         source_vocabulary: number of source tokens.

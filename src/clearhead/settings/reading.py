@@ -23,6 +23,8 @@ MOST_BYTES = 2**20
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a TOML file and apply overrides, `path=value`.
 
+        config = clearhead.read_config("my.toml", ["training.max_steps=100"])
+
     `${NAME}` in a string is replaced by the environment variable NAME. Relative paths of data and
     of `start_from` in the file start in its folder and become absolute; those in overrides do not
     change.

@@ -66,7 +66,27 @@ class ClassifierConfig(Section):
 
 @dataclass(frozen=True, config=STRICT)
 class RunConfig(Section):
-    """A whole run: everything that `clearhead train` needs to know."""
+    """A whole run: everything that `clearhead train` needs to know.
+
+        config = clearhead.RunConfig(
+            folder="runs/new",
+            data=clearhead.DataConfig(train=("train.tsv",), validation=("validation.tsv",)),
+            tokenizer=clearhead.TokenizerConfig(max_vocabulary=300),
+            model=clearhead.ModelConfig(d_model=64, dropout=clearhead.DropoutConfig(residual=0.1)),
+            training=clearhead.TrainingConfig(
+                max_steps=4,
+                optimizer=clearhead.OptimizerConfig(beta2=0.98),
+                schedule=clearhead.ScheduleConfig(peak=1e-3, warmup=2),
+            ),
+            search=clearhead.SearchConfig(beam_size=5),
+            evaluation=clearhead.EvaluationConfig(max_sentences=100),
+        )
+        clearhead.train(config)
+
+    The training of a run that starts from a model may also have
+    `fine_tuning=clearhead.FineTuningConfig(layer_decay=0.9)`, and the run of a classifier
+    `classifier=clearhead.ClassifierConfig(pooling="maximum")`.
+    """
 
     task: Literal["translation", "classification"] = setting(
         "translation",

@@ -30,7 +30,13 @@ def without_surrogates(text: str) -> str:
 
 
 class Tokenizer(Stored, Protocol):
-    """Turns text into ids and back."""
+    """Turns text into ids and back.
+
+    The tokenizers of a translator are `source_tokenizer` and `target_tokenizer`:
+
+        tokenizer = translator.source_tokenizer
+        tokenizer.decode(tokenizer.encode("A man sleeps."))
+    """
 
     form: NormalForm = PLAIN
     """What is done to a text before it is encoded."""

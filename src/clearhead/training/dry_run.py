@@ -26,6 +26,8 @@ STEPS = 5
 class DryRun:
     """What a run would need.
 
+        clearhead.dry_run("my.toml").memory_mb
+
     Attributes:
         parameters: number of parameters of the model.
         memory_mb: peak memory of the steps in megabytes, of the GPU or of the whole process.

@@ -147,7 +147,27 @@ Event = RunStarted | Progress | Validated | RunEnded | StepLeftOut | WentBack | 
 
 
 class Observer(Protocol):
-    """Receives the events of a run. `close` is called however the run ends."""
+    """Receives the events of a run.
+
+        class Printer:
+            def observe(self, event):
+                match event:
+                    case clearhead.RunStarted():
+                        print(event.device, event.parameters)
+                    case clearhead.Progress():
+                        print(event.step, event.loss)
+                    case clearhead.Validated():
+                        print(event.scores, event.is_best)
+                    case clearhead.RunEnded():
+                        print(event.reason)
+
+            def close(self):
+                pass
+
+        clearhead.train("my.toml", observers=[Printer()])
+
+    `close` is called however the run ends.
+    """
 
     def observe(self, event: Event) -> None:
         """Handle an event."""

@@ -45,6 +45,8 @@ from clearhead.version import __version__
 def import_model(source: str | Path, folder: str | Path) -> Path:
     """Write the model folder of a Hugging Face model, which then is used like a trained one.
 
+        clearhead.import_model("hf:Helsinki-NLP/opus-mt-en-de", "runs/opus")
+
     Translators and classifiers can be used at once. An encoder without a head is a model to start
     from.
 
