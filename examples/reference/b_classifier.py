@@ -61,7 +61,7 @@ def make_model(layers: int = 2, d_model: int = 64, d_ff: int = 128) -> nn.Transf
     """An untrained model."""
     return nn.TransformerClassifier(
         len(WORDS),
-        len(LABELS),
+        LABELS,
         layers=layers,
         d_model=d_model,
         d_ff=d_ff,

@@ -47,7 +47,7 @@ def make_model(layers: int = 2, d_model: int = 32) -> nn.TransformerClassifier:
     """An untrained model; d_ff is four times its width."""
     return nn.TransformerClassifier(
         FEATURES,
-        len(EVENTS),
+        EVENTS,
         features=True,
         layers=layers,
         d_model=d_model,

@@ -88,7 +88,7 @@ class OwnTranslator:
 
 
 class OwnClassifier:
-    """A classifier with its tokenizer; its labels are numbers, from 0."""
+    """A classifier with its tokenizer."""
 
     folder = None
     temperature = 1.0
@@ -96,7 +96,7 @@ class OwnClassifier:
 
     def __init__(self, model: EncoderClassifier, tokenizer: Any) -> None:
         self.model = model
-        self.labels = tuple(map(str, range(model.output.out_features)))
+        self.labels = tuple(map(str, getattr(model, "labels", range(model.output.out_features))))
         self._tokenizer = OwnTokenizer(tokenizer, (model.pad_id,))
 
     def encode(self, source: Any) -> tuple[Any, Sequence[str]]:

@@ -223,14 +223,16 @@ class Transformer(transformer.EncoderDecoder):
         layers: number of layers of each stack.
         d_ff: width of the feed-forward networks; 4 · d_model if d_model is given.
         dropout: rate on embeddings, attention weights, hidden units and residual branches; or rates
-            by the names of the fields of `DropoutConfig`, of which missing ones are 0.
+            by their places, `{"embeddings": 0.1, "attention": 0.1, "hidden": 0.1, "residual": 0.1,
+            "layer_output": 0.1}`; a missing one is 0.
         norm: `pre`, which trains without a warm-up, or `post`, as in the paper; see `EncoderLayer`.
         share_embeddings: which matrices are one: `none`, `target` (target and output), `inputs`
             (source and target), `all`. The last two need one vocabulary.
-        pad_id: the id of padding. This and the next two are different ids of both vocabularies.
+        pad_id: the id of padding in both vocabularies. This and the next two are different.
         bos_id: the id that a target starts with.
         eos_id: the id that a target ends with.
-        settings: any other field of `ModelConfig`, e.g. `activation="gelu"`, `encoder_layers=12`.
+        settings: any other field of `ModelConfig`, e.g. `activation="gelu"`, `encoder_layers=12`,
+            `positions={"kind": "learned", "max_length": 512}`.
 
     Raises:
         ConfigError: a setting is unknown or wrong, or ids are equal or not in the vocabularies.
@@ -255,12 +257,13 @@ class Transformer(transformer.EncoderDecoder):
         **settings: Any,
     ) -> None:
         special = (pad_id, bos_id, eos_id)
-        smaller = min(source_vocabulary, target_vocabulary)
-        if len({*special}) < 3 or not all(0 <= each < smaller for each in special):
+        inside = all(0 <= each < target_vocabulary for each in special)
+        if len({*special}) < 3 or not inside or pad_id >= source_vocabulary:
             raise ConfigError(
                 f"pad_id = {pad_id}, bos_id = {bos_id} and eos_id = {eos_id} are not three ids",
                 where="Transformer",
-                why=f"they must be different and below {smaller}, the size of the vocabulary",
+                why=f"they must be different ids of the target vocabulary ({target_vocabulary}), "
+                f"and pad_id also one of the source vocabulary ({source_vocabulary})",
             )
         config = _model(
             size,
@@ -300,14 +303,14 @@ class Transformer(transformer.EncoderDecoder):
 class TransformerClassifier(transformer.EncoderClassifier):
     """An encoder with a classifier's head: ids or features in, logits of labels out.
 
-        model = nn.TransformerClassifier(1000, labels=4, size="tiny")
-        logits = model(ids)  # (batch, length) -> (batch, 4)
+        model = nn.TransformerClassifier(1000, labels=["good", "bad"], size="tiny")
+        logits = model(ids)  # (batch, length) -> (batch, 2)
 
     A call also takes a `mask` of the input. By default padding is hidden.
 
     Args:
         inputs: number of ids of the vocabulary; or of the features of a frame.
-        labels: number of labels.
+        labels: number of labels, or their names, which `clearhead.explain` and others then show.
         size: as in `Transformer`, also `d_model`, `heads`, `layers`, `d_ff`, `dropout`, `norm`.
         head_dropout: the dropout rate before the output layer; by default that of hidden units.
         features: whether the inputs are features, float (batch, length, inputs). A frame of NaN is
@@ -323,7 +326,7 @@ class TransformerClassifier(transformer.EncoderClassifier):
     def __init__(
         self,
         inputs: int,
-        labels: int,
+        labels: int | Sequence[str],
         size: Size = "base",
         *,
         d_model: int | None = None,
@@ -343,10 +346,11 @@ class TransformerClassifier(transformer.EncoderClassifier):
         rate = config.dropout.hidden if head_dropout is None else head_dropout
         head = ClassifierConfig(pooling=(pooling,), dropout=rate)
         parts = Parts(config, pad_id=pad_id)
-        super().__init__(*parts.of_classifier(head, inputs, labels, features))
+        names = tuple(map(str, range(labels))) if isinstance(labels, int) else tuple(labels)
+        super().__init__(*parts.of_classifier(head, inputs, len(names), features))
         initialise(self, config)
         self.settings = config  # as `config` the Trainer of transformers would write into it
-        self.pad_id = pad_id
+        self.pad_id, self.labels = pad_id, names
 
 
 def _layer(
