@@ -106,6 +106,7 @@ def classifier_report(
         "beam": None,
         "lens": _lens(rng, store, 3, [labels[0]]),
         "links": None,
+        "unordered": None,
         "patches": [],
     }
     store.close()
@@ -252,6 +253,11 @@ def _translation(
         "beam": _beam(rng, outputs),
         "lens": _lens(rng, store, layers + 1, outputs),
         "links": store.add(rng.normal(0, 2, (len(said["words"]), len(source["words"]))), "float32"),
+        "unordered": {
+            "text": "a set",
+            "log_probability": -9.5,
+            "moved": store.add(rng.uniform(0, 1, (layers, heads)), "float32"),
+        },
         "patches": [
             {
                 "sentence": other,

@@ -14,7 +14,8 @@ from clearhead.data.labels import Labels
 from clearhead.data.reading.labelled import Labelled
 from clearhead.data.reading.pairs import read_pairs
 from clearhead.data.reading.parts import DataPart, check_recorded, read_examples
-from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.engine import Hypothesis, Sentence
+from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Array, Record
 from clearhead.inspect.recording import (
@@ -30,6 +31,7 @@ from clearhead.inspect.replay import ClassificationReplay, Replay, TranslationRe
 from clearhead.inspect.words import Word, words_of
 from clearhead.model.pooling import AttentionPooling, FirstPooling
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS
 from clearhead.tokenizer.normal_form import is_blank
 
@@ -198,6 +200,16 @@ class Subject:
             target=self.target_pieces,
             predicted=self.outputs if self.is_translation else (),
         )
+
+    def given(self) -> list[int]:
+        """The ids that the model gives for the input as it is now, by greedy search; or labels."""
+        if isinstance(self.model, EncoderDecoder):
+            search = SearchConfig(beam_size=1)
+            ((best,),) = TorchEngine(self.model).translate([Sentence(self._source)], search)
+            return list(best.tokens)
+        logits = self.recorded(frozenset()).logits
+        several = np.flatnonzero(logits >= 0).tolist() if self.multi_label else []
+        return several or [int(logits.argmax())]
 
     @property
     def pooled(self) -> Array:

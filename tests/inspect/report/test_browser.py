@@ -504,15 +504,21 @@ def test_the_experiments_have_the_numbers_of_the_functions(
         assert [row[0] for row in saved(1)] == [word.text for word in words[0]]
         found = [list(map(float, row[1:])) for row in saved(1)]
         np.testing.assert_allclose(found, links, atol=1e-4)
+        with clearhead.edit(translator) as e:
+            e.without_positions("source")
+            without = clearhead.record(translator, texts[0], best[0]).encoder_attentions
+        moved = abs(without - subject.record.encoder_attentions).sum(axis=-1).mean(axis=-1) / 2
         found = [list(map(float, row[1:])) for row in saved(2)]
+        np.testing.assert_allclose(found, moved, atol=1e-4)
+        found = [list(map(float, row[1:])) for row in saved(3)]
         np.testing.assert_allclose(found, patches.values - patches.unpatched, atol=1e-4)
-        text = page.text_content("main .picture >> nth=2")
+        text = page.text_content("main .picture >> nth=3")
         for number in (patches.unpatched, patches.other):
             assert f"−{-number:.2f}" in text
         assert page.text_content('[data-key="other"]') == texts[2]
         show(page, "#view=experiments&sentence=2")  # no other sentence is as long
-        assert page.locator("main h3").all_text_contents()[:2] == [
-            *("Logit lens", "Knockout of single links")
+        assert page.locator("main h3").all_text_contents() == [
+            *("Logit lens", "Knockout of single links", "Without positions")
         ]
         assert page.locator('[data-key="other"]').count() == 0
         assert "needs a report with another sentence" in page.text_content("main .how >> nth=-1")

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import clearhead
+from clearhead import nn
 from clearhead.decoding.engine import Hypothesis
 from clearhead.inspect.report import contents as module
 from clearhead.inspect.report.contents import Contents
@@ -94,6 +95,30 @@ def test_many_links_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert items[0]["links"] is None
 
 
+def test_a_source_without_positions_is_that_of_an_edit() -> None:
+    translator: Any = Translator()
+    items, blobs = report(translator)
+    for item, (text, target) in zip(items, TEXTS.items(), strict=True):
+        before = clearhead.record(translator, text, target)
+        with clearhead.edit(translator.model) as e:
+            e.without_positions("source")
+            after = clearhead.record(translator, text, target)
+            source = torch.tensor([translator.source_tokenizer.encode(text)])
+            best = nn.beam_search(translator.model, source, 1)[0][0].tokens
+        moved = decoded(item["unordered"]["moved"], blobs)
+        for layer, head in np.ndindex(moved.shape):
+            rows = zip(
+                *(each.encoder_attentions[layer, head] for each in (before, after)), strict=True
+            )
+            mean = np.mean([np.maximum(x - y, 0).sum() for x, y in rows])
+            assert moved[layer, head] == pytest.approx(mean, abs=1e-5)
+        scores = torch.from_numpy(after.logits).log_softmax(dim=-1)
+        ids = [*translator.target_tokenizer.encode(target), 2]
+        expected = scores[range(len(ids)), ids].sum().item()
+        assert item["unordered"]["log_probability"] == pytest.approx(expected, abs=1e-5)
+        assert item["unordered"]["text"] == translator.target_tokenizer.decode(best)
+
+
 def test_a_classifier_has_a_lens_and_no_links() -> None:
     classifier: Any = Classifier()
     made = Contents("Experiments")
@@ -105,5 +130,6 @@ def test_a_classifier_has_a_lens_and_no_links() -> None:
     (item,) = made.to_dict()["items"]
     assert item["links"] is None
     assert item["patches"] == []
+    assert item["unordered"]["text"] in classifier.labels
     found = clearhead.lens(classifier, "x y")
     assert item["lens"]["best"] == [[place[0] for place in layer] for layer in found.best]

@@ -7,10 +7,12 @@ from operator import eq
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from clearhead.decoding.beam import Node
 from clearhead.decoding.engine import Hypothesis, length_penalty
+from clearhead.inspect.edit import edit
 from clearhead.inspect.explanation import (
     alternatives,
     is_short,
@@ -25,7 +27,7 @@ from clearhead.inspect.record import Array, Record
 from clearhead.inspect.replay import Effects, Means, TranslationReplay, link_effects
 from clearhead.inspect.report.array_store import ArrayStore
 from clearhead.inspect.subject import Subject
-from clearhead.inspect.words import Word
+from clearhead.inspect.words import Word, words_of
 from clearhead.model.layers import PreNorm
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.settings import NoPositions, RunConfig, SearchConfig
@@ -200,6 +202,7 @@ class Contents:
         add, record = self.arrays.add, subject.record
         # An encoder without labels has no output to explain.
         short = is_short(subject) and subject.places > 0
+        has_positions = self._models[model]["input"]["positions"]
         ids, best = alternatives(subject) if subject.places else (np.zeros((0, 1)),) * 2
         found = word_effects(subject, ids, self._means[model]) if short else None
         own = best[:, 0]
@@ -240,6 +243,7 @@ class Contents:
             "walk": self._walk(subject),
             "lens": self._lens(subject) if short else None,
             "links": self._links(subject) if short else None,
+            "unordered": self._unordered(subject) if short and has_positions else None,
             "patches": [],
             "beam": None,
         }
@@ -278,6 +282,20 @@ class Contents:
         if not (isinstance(replay, TranslationReplay) and 0 < count <= LINKS):
             return None
         return self.arrays.add(link_effects(replay, *sides), "float32")
+
+    def _unordered(self, subject: Subject) -> dict[str, Any]:
+        """What becomes of the encoder's attention and of the output if no positions are added."""
+        before = subject.record
+        with edit(subject.model) as e:
+            e.without_positions("source")
+            record, given = subject.recorded(frozenset()), subject.names_of(subject.given())
+        logits = torch.from_numpy(record.logits).expand(1, subject.places, -1)
+        moved = np.abs(record.encoder_attentions - before.encoder_attentions).sum(axis=-1) / 2
+        return {
+            "text": " ".join(word.text for word in words_of(given)),
+            "log_probability": float(subject.replay.summed(logits)),
+            "moved": self.arrays.add(moved.mean(axis=-1), "float32"),
+        }
 
     def _walk(self, subject: Subject) -> dict[str, Any] | None:
         record = subject.recorded(WALK)

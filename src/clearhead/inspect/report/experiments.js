@@ -1,4 +1,5 @@
-// Experiments: the logit lens, knockout of single links, and patching between two sentences.
+// Experiments: the logit lens, knockout of single links, a source without positions, and patching
+// between two sentences.
 
 import { element, plain, quoted } from "./elements.js";
 import { matrixLegend, matrixNumber, usualLimit } from "./attention.js";
@@ -20,6 +21,7 @@ export async function experimentsView(context) {
     {},
     await lens(context),
     item.links && (await links(context)),
+    item.unordered && (await unordered(context)),
     item.patches.length > 0 && (await patches(context)),
     item.target && element("p", { class: "how" }, missing),
   );
@@ -81,6 +83,24 @@ async function links({ data, item }) {
     rows,
     columns,
     { values, limit, isSigned: true, nats: true },
+  );
+}
+
+async function unordered({ data, item }) {
+  const { text, log_probability, moved } = item.unordered;
+  const { shape, values } = await data.array(moved);
+  const [layers, heads] = shape;
+  const numbered = (name, count) => Array.from({ length: count }, (_, i) => `${name} ${i + 1}`);
+  return mapOf(
+    "Without positions",
+    [
+      "No positions are added to the source here, so the encoder reads it as a set. The output becomes ",
+      quoted(text),
+      `; the log-probability of the output above is ${decimal(log_probability)}, and ${decimal(item.score.log_probability)} with positions. A cell says how much of the attention of an encoder layer (row) and head (column) then moves elsewhere, in the mean of all rows: a head with a high number goes by position, a head with a low number by content.`,
+    ],
+    numbered("layer", layers),
+    numbered("head", heads),
+    { values, limit: 1, isSigned: false, unit: "share" },
   );
 }
 
