@@ -94,7 +94,7 @@ async function unordered({ data, item }) {
   return mapOf(
     "Without positions",
     [
-      "No positions are added to the source here, so the encoder reads it as a set. The output becomes ",
+      "No positions are added to the source here, so the encoder reads it as a set. The model then gives ",
       quoted(text),
       `; the log-probability of the output above is ${decimal(log_probability)}, and ${decimal(item.score.log_probability)} with positions. A cell says how much of the attention of an encoder layer (row) and head (column) then moves elsewhere, in the mean of all rows: a head with a high number goes by position, a head with a low number by content.`,
     ],
