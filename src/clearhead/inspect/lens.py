@@ -84,7 +84,8 @@ def lens(model: Any, source: Any, target: Any = None, top: int = 5, tokenizer: A
         tokenizer: of a model of `clearhead.nn`, as in `record`.
 
     Raises:
-        ConfigError, DataError: as in `record`.
+        ConfigError: as in `record`.
+        DataError: as in `record`.
     """
     return lens_of(Subject.of(inspected(model, tokenizer), source, target, "lens"), top)
 
@@ -182,7 +183,8 @@ def patch_map(
         tokenizer: of a model of `clearhead.nn`, as in `record`.
 
     Raises:
-        ConfigError, DataError: as in `record`; or the inputs differ in their number of positions.
+        ConfigError: as in `record`.
+        DataError: as in `record`; or the inputs differ in their number of positions.
     """
     model = inspected(model, tokenizer)
     subject, donor = (Subject.of(model, each, target, "patch_map") for each in (source, other))

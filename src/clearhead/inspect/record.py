@@ -124,7 +124,7 @@ class Record:
         details: what `record` was asked to keep, by names that end with those of `DETAILS`:
             `source.embeddings`, `encoder.1.self.queries`, `decoder.2.cross.head_parts`,
             `encoder.1.feed_forward.hidden_units`, `probabilities`. Layers count from 1. A head's
-            parts plus the bias of W^O sum to the output of its attention.
+            parts plus the bias of the output projection sum to the output of its attention.
     """
 
     source: tuple[str, ...]

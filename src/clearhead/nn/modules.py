@@ -203,7 +203,7 @@ class Transformer(transformer.EncoderDecoder):
     """The Transformer of "Attention Is All You Need": source ids in, logits of target ids out.
 
         model = nn.Transformer(1000, 1000, size="tiny")
-        logits = model(source, target)  # (batch, source), (batch, target) -> (batch, target, 1000)
+        logits = model(source, target)  # (batch, target, 1000) of ids (batch, source or target)
         loss = F.cross_entropy(logits[:, :-1].transpose(1, 2), target[:, 1:], ignore_index=0)
 
     Ids are int64. A target starts with `bos_id` and ends with `eos_id`; the logits at position i
