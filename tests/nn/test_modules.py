@@ -251,10 +251,12 @@ def test_inspection_takes_such_a_model_with_ids_or_a_tokenizer() -> None:
     assert named.source == ("a", "b", "c")
     assert named.target[1:] == ("b", "d")
     assert (named.logits == seen.logits).all()
+    assert len(repr(seen)) < 100
     expected = model(torch.tensor([[3, 4, 5]]), torch.tensor([[1, 4, 6]]))[0]
     torch.testing.assert_close(torch.from_numpy(seen.logits), expected.detach())
     found = clearhead.explain(model, "abc", "bd", tokenizer=Letters())
     assert found.source == ("a", "b", "c")
+    assert repr(found).startswith("<Explanation: a b c → ")
     # A model may stop at once.
     assert len(clearhead.record(model, [3, 4], []).rows) == 1
     other = clearhead.explain(small(pad_id=9, bos_id=2, eos_id=1).eval(), [3, 4], [4, 5, 1])

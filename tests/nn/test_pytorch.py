@@ -24,7 +24,7 @@ KINDS = [
 
 def torch_transformer(**choices: Any) -> torch.nn.Transformer:
     torch.manual_seed(1)
-    found = torch.nn.Transformer(16, 4, 2, 3, 24, **choices).eval()
+    found = torch.nn.Transformer(16, 4, 2, 3, 24, **choices).double().eval()
     for parameter in found.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return found
@@ -34,13 +34,14 @@ def torch_transformer(**choices: Any) -> torch.nn.Transformer:
 def test_stacks_of_torch_compute_the_same(choices: dict[str, Any]) -> None:
     theirs = torch_transformer(**choices)
     encoder, decoder = nn.from_torch(theirs)
-    x, y, mask = torch.randn(3, 5, 16), torch.randn(3, 4, 16), torch.ones(3, 5, dtype=torch.bool)
+    x, y = torch.randn(3, 5, 16).double(), torch.randn(3, 4, 16).double()
+    mask = torch.ones(3, 5, dtype=torch.bool)
     mask[1, 3:] = False
     flip = (lambda t: t) if choices.get("batch_first") else (lambda t: t.transpose(0, 1))
     hidden = {"src_key_padding_mask": ~mask, "memory_key_padding_mask": ~mask}
     expected = flip(theirs(flip(x), flip(y), tgt_mask=CAUSAL, **hidden))
-    found = decoder.eval()(y, encoder.eval()(x, mask), memory_mask=mask)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    found = decoder(y, encoder(x, mask), memory_mask=mask)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
     again = nn.from_torch(nn.to_torch(encoder))
     for name, weight in encoder.state_dict().items():
         torch.testing.assert_close(again.state_dict()[name], weight)
@@ -51,12 +52,20 @@ def test_stacks_of_torch_compute_the_same(choices: dict[str, Any]) -> None:
 def test_torch_computes_what_a_transformer_does(norm: Any, activation: str) -> None:
     torch.manual_seed(2)
     shape: dict[str, Any] = dict(d_model=16, heads=4, layers=2, attention_bias=False)
-    model = nn.Transformer(20, 20, norm=norm, activation=activation, **shape).eval()
-    theirs = nn.to_torch(model).eval()
+    model = nn.Transformer(20, 20, norm=norm, activation=activation, **shape).double().eval()
+    theirs = nn.to_torch(model)
     source, target = torch.randint(3, 20, (3, 5)), torch.randint(3, 20, (3, 4))
     expected = model(source, target, hidden=True)
     found = theirs(model.source_input(source), model.target_input(target), tgt_mask=CAUSAL)
-    torch.testing.assert_close(found, expected, rtol=0, atol=5e-6)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_a_module_keeps_its_mode() -> None:
+    model = nn.Transformer(9, 9, d_model=16, heads=4, layers=1)
+    for training in (True, False):
+        theirs = nn.to_torch(model.train(training))
+        ours = nn.from_torch(theirs)
+        assert {m.training for each in (theirs, *ours) for m in each.modules()} == {training}
 
 
 def test_what_the_other_lacks_is_refused() -> None:

@@ -86,6 +86,9 @@ class Explanation:
     source_share: Array
     warning: str | None
 
+    def __repr__(self) -> str:
+        return f"<Explanation: {' '.join(self.source)} → {' '.join(self.outputs)}>"
+
     def why_not(self, place: int, choice: int) -> dict[str, list[tuple[str, float]]]:
         """Why this output and not another one: the difference of their effects, largest first.
 

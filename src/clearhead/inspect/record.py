@@ -140,6 +140,10 @@ class Record:
     predicted: tuple[str, ...] = ()
     details: Mapping[str, Array] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        sides = f"{len(self.source)} positions of the source, {len(self.target)} of the target"
+        return f"<Record: {sides}, {len(self.encoder)} + {len(self.decoder)} layers>"
+
     @property
     def encoder_attentions(self) -> Array:
         """The encoder's self-attention, (layers, heads, source length, source length)."""

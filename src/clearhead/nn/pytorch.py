@@ -81,8 +81,9 @@ def from_torch(module: nn.Module) -> Any:
     for norm in found.modules():
         if isinstance(norm, nn.LayerNorm):
             norm.eps = first.norm1.eps
+    found.to(first.linear1.weight)
     _copy({_renamed(name): x for name, x in module.state_dict().items()}, found)
-    return found.to(first.linear1.weight)
+    return found.train(module.training)
 
 
 @overload
@@ -112,7 +113,7 @@ def to_torch(module: nn.Module) -> Any:
             # Without layers at first, because its constructor draws the weights of all layers.
             found = nn.Transformer(attend.embed_dim, attend.num_heads, 0, 0, batch_first=True)
             found.encoder, found.decoder = encoder, to_torch(module.decoder)
-            return found
+            return found.train(module.training)
         case transformer.Encoder():
             make: Any = nn.TransformerEncoderLayer
             stack: Any = partial(nn.TransformerEncoder, enable_nested_tensor=False)
@@ -141,9 +142,10 @@ def to_torch(module: nn.Module) -> Any:
     )
     last = nn.LayerNorm(d_model, epsilon) if _is_norm(module.norm) else None
     found = stack(made, len(module.layers), last)
+    found.to(network.hidden.weight)
     own = {_renamed(name): name for name in found.state_dict()}
     _copy({own[name]: x for name, x in module.state_dict().items()}, found)
-    return found.to(network.hidden.weight)
+    return found.train(module.training)
 
 
 def _activation(module: nn.Module) -> str:
