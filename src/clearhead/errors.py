@@ -26,8 +26,8 @@ DISK_ERRORS = {
 """What to do about errors of the system that another name or other permissions do not solve."""
 
 
-OTHER_NAMES = {"gpu": "cuda"}
-"""Words that mean a choice without being similar to it."""
+OTHER_NAMES = {"gpu": "cuda", "num_beams": "beam_size", "dim_feedforward": "d_ff"}
+"""Words that mean a choice without being similar to it, also those of other libraries."""
 
 
 LONGEST_PART = 4_000

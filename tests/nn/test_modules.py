@@ -170,6 +170,7 @@ def test_other_special_ids_are_those_of_the_model() -> None:
         {"colour": 1},
         {"size": "huge"},
         {"share_embeddings": "all"},
+        {"n_heads": 2},
     ],
 )
 def test_a_wrong_setting_is_named(choices: dict[str, Any]) -> None:
@@ -203,13 +204,22 @@ def test_a_limit_beyond_the_default_one_is_kept() -> None:
     assert 50 <= len(output) <= 60
 
 
-WRONG = [[[]], [[13]], [[-1]], [["a"]], torch.zeros(2), torch.ones(1, 2)]
+WRONG = [[3, 4], [[]], [[13]], [[-1]], [["a"]], torch.zeros(2), torch.ones(1, 2)]
 
 
 @pytest.mark.parametrize("source", WRONG)
 def test_a_source_that_is_no_row_of_ids_is_refused(source: Any) -> None:
     with pytest.raises(ClearheadError):
         small().generate(source)
+
+
+def test_a_module_that_cannot_be_searched_is_refused() -> None:
+    for module in (nn.TransformerClassifier(13, 4, **SMALL), torch.nn.Linear(2, 2)):
+        with pytest.raises(ConfigError):
+            nn.beam_search(cast(Any, module), SOURCE)
+    for name in ("num_beams", "colour"):
+        with pytest.raises(ClearheadError):
+            small().generate(SOURCE, **{name: 4})
 
 
 def test_sampling_is_a_search_too() -> None:
@@ -257,6 +267,9 @@ def test_inspection_takes_such_a_model_with_ids_or_a_tokenizer() -> None:
     found = clearhead.explain(model, "abc", "bd", tokenizer=Letters())
     assert found.source == ("a", "b", "c")
     assert repr(found).startswith("<Explanation: a b c → ")
+    compiled: Any = torch.compile(model, backend="eager")
+    assert (clearhead.record(compiled, [3, 4, 5], [4, 6]).logits == seen.logits).all()
+    assert nn.beam_search(compiled, SOURCE) == nn.beam_search(model, SOURCE)
     # A model may stop at once.
     assert len(clearhead.record(model, [3, 4], []).rows) == 1
     other = clearhead.explain(small(pad_id=9, bos_id=2, eos_id=1).eval(), [3, 4], [4, 5, 1])

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from clearhead.errors import ConfigError, DataError, type_of
-from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, uncompiled
 from clearhead.text.spans import NOTHING
 from clearhead.tokenizer.normal_form import PLAIN
 
@@ -27,6 +27,7 @@ def inspected(subject: Any, tokenizer: Any = None) -> Any:
     Raises:
         ConfigError: there is a tokenizer for what has its own, or it lacks `encode` or `decode`.
     """
+    subject = uncompiled(subject)
     if isinstance(subject, EncoderDecoder):
         return OwnTranslator(subject, tokenizer)
     if isinstance(subject, EncoderClassifier):

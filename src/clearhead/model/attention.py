@@ -37,14 +37,14 @@ class KeysValues(NamedTuple):
 
 
 def padding_mask(ids: Int[Tensor, "batch length"], pad_id: int) -> Bool[Tensor, "batch 1 1 length"]:
-    """Every query may attend to every key that is not padding."""
+    """(batch, 1, 1, length): every query may attend to every key that is not padding."""
     return (ids != pad_id)[:, None, None, :]
 
 
 def causal_mask(
     length: int, device: torch.device | None = None
 ) -> Bool[Tensor, "1 1 length length"]:
-    """Position i may attend to positions up to i (section 3.2.3)."""
+    """(1, 1, length, length): position i may attend to positions up to i (section 3.2.3)."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
 
 

@@ -119,7 +119,7 @@ class Parts:
             raise ConfigError(
                 f"model.share_embeddings = {c.share_embeddings!r} needs one joint vocabulary",
                 why=f"the source has {source_vocabulary} tokens, the target {target_vocabulary}",
-                todo="set tokenizer.joint = true, or share_embeddings = 'target'",
+                todo="give both sides one vocabulary, or set share_embeddings = 'target'",
             )
         source = nn.Embedding(source_vocabulary, c.d_model)
         target = source if c.shares_inputs else nn.Embedding(target_vocabulary, c.d_model)

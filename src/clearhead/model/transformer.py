@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -169,3 +169,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+def uncompiled(model: Any) -> Any:
+    """The module inside the one that `torch.compile` returns; anything else as it is."""
+    return getattr(model, "_orig_mod", model)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Int
-from torch import Tensor
-from torch.nn import Embedding
+from torch import Tensor, nn
 
 from clearhead.decoding.engine import Hypothesis, Sentence, numbered
 from clearhead.decoding.search import search as search_batch
 from clearhead.decoding.stepper import Stepper
 from clearhead.decoding.texts import chosen_search
 from clearhead.decoding.torch_engine import TorchEngine
-from clearhead.errors import DataError
-from clearhead.model.transformer import EncoderDecoder
+from clearhead.errors import ConfigError, DataError, type_of
+from clearhead.model.transformer import EncoderDecoder, uncompiled
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer.protocol import BOS, EOS, PAD
 
@@ -44,10 +43,11 @@ def beam_search(
         beam_size: number of hypotheses kept at each step; 1: greedy search.
         max_length: maximum number of ids of an output, the end symbol included; by default twice
             the source and 20 more.
-        search: any other field of `SearchConfig`, e.g. `n_best=5`, `length_penalty=0.6`; with
-            `method="sampling"` leave out the beam.
+        search: any other field of `SearchConfig`, e.g. `n_best=5`, `length_penalty=0.6`;
+            `method="sampling"` has no beam.
 
     Raises:
+        ConfigError: the model is none.
         SearchError: a setting is unknown, wrong or without effect.
         DataError: a source is empty, or is no row of ids of the vocabulary.
     """
@@ -55,9 +55,13 @@ def beam_search(
     limit = {} if max_length is None else {"max_length_ratio": 0.0, "max_length_offset": max_length}
     choices = {**limit, **({} if sampled else {"beam_size": beam_size}), **search}
     config = chosen_search(SearchConfig(length_penalty=0.0), choices, "beam_search")
+    model = uncompiled(model)
     if not isinstance(model, EncoderDecoder):
+        if not all(hasattr(model, name) for name in ("start", "step", "reorder")):
+            what = f"{type_of(model)} cannot be searched"
+            raise ConfigError(what, where="beam_search", todo="give a Transformer, or a Stepper")
         return search_batch(model, _sentences(source, PAD), config)
-    embeddings = (m for m in model.source_input.modules() if isinstance(m, Embedding))
+    embeddings = (m for m in model.source_input.modules() if isinstance(m, nn.Embedding))
     sentences = _sentences(source, model.pad_id, next(embeddings).num_embeddings)
     if (model.pad_id, model.bos_id, model.eos_id) == (PAD, BOS, EOS):
         return TorchEngine(model).search(sentences, config)
@@ -72,9 +76,10 @@ def _sentences(
     Raises:
         DataError: as in `beam_search`.
     """
-    rows = source.tolist() if isinstance(source, Tensor) else [list(row) for row in source]
+    rows: list[Any] = cast(Any, source).tolist() if hasattr(source, "tolist") else [*source]
     todo = "give ids (batch, source) as int64, or a list of lists of ids"
     for number, row in enumerate(rows):
+        row = rows[number] = list(row) if isinstance(row, Sequence) else row
         if not isinstance(row, list) or not all(type(each) is int for each in row):
             what = f"row {number} of the source is no row of ids"
             raise DataError(what, where="beam_search", todo=todo)

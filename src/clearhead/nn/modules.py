@@ -203,8 +203,8 @@ class Transformer(transformer.EncoderDecoder):
     """The Transformer of "Attention Is All You Need": source ids in, logits of target ids out.
 
         model = nn.Transformer(1000, 1000, size="tiny")
-        logits = model(source, target)  # (batch, target, 1000) of ids (batch, source or target)
-        loss = F.cross_entropy(logits[:, :-1].transpose(1, 2), target[:, 1:], ignore_index=0)
+        logits = model(source, target[:, :-1])  # ids (batch, length) -> (batch, length, 1000)
+        loss = F.cross_entropy(logits.transpose(1, 2), target[:, 1:], ignore_index=0)
 
     Ids are int64. A target starts with `bos_id` and ends with `eos_id`; the logits at position i
     are of the token at i + 1. Shorter rows end with `pad_id`. Padding of the source and the future
@@ -225,7 +225,8 @@ class Transformer(transformer.EncoderDecoder):
         dropout: rate on embeddings, attention weights, hidden units and residual branches; or rates
             by their places, `{"embeddings": 0.1, "attention": 0.1, "hidden": 0.1, "residual": 0.1,
             "layer_output": 0.1}`; a missing one is 0.
-        norm: `pre`, which trains without a warm-up, or `post`, as in the paper; see `EncoderLayer`.
+        norm: `pre`, which trains without a warm-up of the learning rate, or `post`, as in the
+            paper; see `EncoderLayer`.
         share_embeddings: which matrices are one: `none`, `target` (target and output), `inputs`
             (source and target), `all`. The last two need one vocabulary.
         pad_id: the id of padding in both vocabularies. This and the next two are different.
@@ -382,6 +383,8 @@ def _model(
     size: str, shape: tuple[int | None, int | None, int | None, int | None], settings: Any
 ) -> ModelConfig:
     """The configuration of a model of a size with other numbers where they are not None."""
+    if "n_heads" in settings:
+        raise ConfigError("n_heads is a field of ModelConfig", todo="here it is called heads")
     d_model, heads, layers, d_ff = shape
     given = {
         "d_model": d_model,

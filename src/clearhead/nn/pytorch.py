@@ -40,11 +40,11 @@ def from_torch(module: nn.TransformerEncoder) -> Encoder: ...
 @overload
 def from_torch(module: nn.TransformerDecoder) -> Decoder: ...
 def from_torch(module: nn.Module) -> Any:
-    """The stacks of PyTorch's Transformer as clearhead's, with copies of the weights.
+    """PyTorch's Transformer as clearhead's stacks, with copies of the weights, in the same mode.
 
         encoder, decoder = nn.from_torch(torch.nn.Transformer(512, 8))
         model = nn.Transformer(1000, 1000, d_model=512, heads=8, norm="post")
-        model.encoder, model.decoder = encoder, decoder
+        model.encoder, model.decoder = encoder, decoder  # of the same width
 
     Args:
         module: `torch.nn.Transformer`, `TransformerEncoder` or `TransformerDecoder`, whether it is
@@ -62,7 +62,8 @@ def from_torch(module: nn.Module) -> Any:
             stack = Decoder
         case _:
             what = f"{type(module).__name__} is no Transformer of PyTorch"
-            raise ConfigError(what, where="from_torch", todo="give a torch.nn.Transformer")
+            todo = "give torch.nn.Transformer, TransformerEncoder or TransformerDecoder"
+            raise ConfigError(what, where="from_torch", todo=todo)
     first: Any = module.layers[0]
     activations: dict[Any, Activation] = {F.relu: "relu", F.gelu: "gelu"}
     if first.activation not in activations:
@@ -93,12 +94,13 @@ def to_torch(module: transformer.Encoder) -> nn.TransformerEncoder: ...
 @overload
 def to_torch(module: transformer.Decoder) -> nn.TransformerDecoder: ...
 def to_torch(module: nn.Module) -> Any:
-    """The stacks of a Transformer as PyTorch's, `batch_first`, with copies of the weights.
+    """The stacks of a Transformer as PyTorch's, with copies of the weights, in the same mode.
 
         theirs = nn.to_torch(model)
-        states = theirs(model.source_input(source), model.target_input(target), tgt_mask=causal)
+        future = ~nn.causal_mask(target.size(1))[0, 0]  # True hides
+        states = theirs(model.source_input(source), model.target_input(target), tgt_mask=future)
 
-    PyTorch's Transformer has no embeddings, no positions and no output layer.
+    They are `batch_first`. PyTorch's Transformer has no embeddings, positions and output layer.
 
     Args:
         module: a `Transformer`, an `Encoder` or a `Decoder`.
