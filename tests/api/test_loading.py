@@ -83,6 +83,43 @@ def test_auto_takes_the_export_and_gives_what_pytorch_gives(folder: Path) -> Non
         assert [each[0].text for each in found] == [each[0].text for each in wanted]
 
 
+@pytest.mark.slow
+def test_auto_sees_hooks_edits_and_new_weights(folder: Path) -> None:
+    texts = ["s1 s2", "s3 s4 s8"]
+    auto, plain = (
+        api.load_translator(folder, engine=name, device="cpu", threads=1)
+        for name in ("auto", "torch")
+    )
+    before, scores = auto.translate(texts, beam_size=1), auto.score(texts, ["t1", "t2 t3"])
+    engine = auto.engine
+
+    def agree() -> None:
+        changed = auto.translate(texts, beam_size=1)
+        assert_same(changed, plain.translate(texts, beam_size=1))
+        assert [each[0].score for each in changed] != [each[0].score for each in before]
+        found, wanted = (each.score(texts, ["t1", "t2 t3"]) for each in (auto, plain))
+        assert [x.score for x in found] == pytest.approx([x.score for x in wanted], abs=1e-4)
+        assert [x.score for x in found] != [x.score for x in scores]
+
+    handles = [
+        each.model.decoder.norm.register_forward_hook(lambda *given: 0.5 * given[2])
+        for each in (auto, plain)
+    ]
+    agree()
+    for handle in handles:
+        handle.remove()
+    with clearhead.edit(auto) as mine, clearhead.edit(plain) as other:
+        for e in (mine, other):
+            e.scale("decoder", 0.0)
+        agree()
+    assert auto.engine is engine
+    assert_same(auto.translate(texts, beam_size=1), before)
+    with torch.no_grad():
+        for each in (auto, plain):
+            each.model.output.weight.mul_(0.5)
+    agree()
+
+
 class TorchNeededError(Exception):
     """Raised in place of loading PyTorch."""
 

@@ -19,6 +19,7 @@ from clearhead.settings import SearchConfig
 
 SOURCE, TARGET = [3, 4, 5, 6], [4, 7, 5]
 HEAD = "decoder.2.cross.2"
+GREEDY = SearchConfig(beam_size=1)
 
 
 @pytest.fixture
@@ -198,6 +199,23 @@ def test_a_block_within_a_block_removes_its_own_edits_alone(model: nn.Transforme
     assert np.array_equal(recorded(model).logits, plain)
 
 
+def test_a_block_that_has_ended_takes_no_edit(model: nn.Transformer) -> None:
+    before = recorded(model).logits
+    with clearhead.edit(model) as e:
+        pass
+    for change in EDITS:
+        with pytest.raises(ConfigError):
+            change(e)
+    assert np.array_equal(recorded(model).logits, before)
+
+
+def test_positions_that_a_sentence_lacks_change_nothing(model: nn.Transformer) -> None:
+    before = recorded(model).logits
+    with clearhead.edit(model) as e:
+        e.knockout(HEAD, query=99, key=[98, 99])
+        assert np.array_equal(recorded(model).logits, before)
+
+
 def test_an_error_within_the_block_removes_the_edits(model: nn.Transformer) -> None:
     before = recorded(model).logits
 
@@ -221,6 +239,12 @@ def test_an_error_within_the_block_removes_the_edits(model: nn.Transformer) -> N
         lambda e: e.neuron("decoder.1.feed_forward", 64),
         lambda e: e.neuron("decoder.1.cross", 0),
         lambda e: e.without_positions("both"),
+        lambda e: e.knockout(HEAD, query=-1),
+        lambda e: e.knockout(HEAD, key=1.5),
+        lambda e: e.knockout(HEAD, key=True),
+        lambda e: e.knockout(HEAD, key="a"),
+        lambda e: e.patch("encoder.1.output", slice(-2, None), np.ones(16)),
+        lambda e: e.neuron("decoder.2.feed_forward", 3, position=[0, -1]),
     ],
 )
 def test_a_wrong_name_is_refused(model: nn.Transformer, wrong: Callable[[Edit], Any]) -> None:
@@ -236,6 +260,48 @@ def test_a_value_of_another_width_is_refused(model: nn.Transformer) -> None:
                 recorded(model)
     with pytest.raises(ConfigError), clearhead.edit(object()):
         pass
+
+
+class Doubled(torch.nn.Module):
+    """A feed-forward network of somebody's own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x.tanh()
+
+
+def negated(model: nn.Transformer) -> None:
+    output = model.output
+    output.forward = lambda x: -torch.nn.functional.linear(x, output.weight)  # pyright: ignore
+
+
+def with_more_heads(model: nn.Transformer) -> None:
+    for layer in model.decoder.layers:
+        layer.cross_attention = nn.MultiHeadAttention(16, 8).double().eval()
+
+
+OWN_PARTS: list[Callable[[nn.Transformer], Any]] = [
+    negated,
+    with_more_heads,
+    lambda model: setattr(model.decoder.layers[0], "feed_forward", Doubled()),
+    lambda model: setattr(model, "output", torch.nn.Sequential(model.output, torch.nn.Tanh())),
+]
+
+
+@pytest.mark.parametrize("change", OWN_PARTS)
+def test_own_parts_are_searched_and_recorded(
+    model: nn.Transformer, change: Callable[[nn.Transformer], Any]
+) -> None:
+    engine = TorchEngine(model)
+    change(model)
+    read = [1]
+    while len(read) < 6 and read[-1] != 2:
+        logits = model(torch.tensor([SOURCE]), torch.tensor([read]))
+        read.append(2 + int(logits[0, -1, 2:].argmax()))  # never padding or the start
+    wanted = [token for token in read[1:] if token != 2]
+    assert model.generate([SOURCE], max_length=5) == [wanted]
+    assert list(engine.translate(numbered([SOURCE]), GREEDY)[0][0].tokens)[:5] == wanted
+    expected = model(torch.tensor([SOURCE]), torch.tensor([[1, *TARGET]]))[0].detach()
+    np.testing.assert_allclose(recorded(model).logits, expected, atol=1e-12)
 
 
 def test_an_engine_sees_hooks_and_new_weights(model: nn.Transformer) -> None:

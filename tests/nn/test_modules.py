@@ -129,6 +129,27 @@ def test_a_decoder_is_causal_unless_a_mask_is_given() -> None:
         assert not torch.allclose(seeing[0][0, :-1], seeing[1][0, :-1])
 
 
+def test_a_mask_of_padding_adds_to_the_causal_one() -> None:
+    model = small().eval()
+    target = torch.tensor([[1, 3, 4], [1, 5, 0]])
+    torch.testing.assert_close(
+        model(SOURCE, target, target_mask=target != 0)[0], model(SOURCE, target)[0]
+    )
+    for module in (nn.DecoderLayer(16, 2).eval(), nn.Decoder(16, 2, layers=2).eval()):
+        x, memory = torch.randn(1, 5, 16), torch.randn(1, 3, 16)
+        changed = torch.cat((x[:, :-1], torch.randn(1, 1, 16)), dim=1)
+        keep = torch.tensor([[False, True, True, True, True]])
+        before, after = module(x, memory, keep), module(changed, memory, keep)
+        torch.testing.assert_close(before[0, :-1], after[0, :-1])
+
+
+def test_a_mask_of_another_size_is_refused() -> None:
+    layer, x = nn.EncoderLayer(16, 2), torch.randn(2, 4, 16)
+    for shape in ((4, 4), (2, 5), (3, 4), (2, 3, 4), (2, 1, 4, 1), (2, 3, 4, 4)):
+        with pytest.raises(ConfigError):
+            layer(x, torch.ones(shape, dtype=torch.bool))
+
+
 def test_own_masks_replace_those_of_a_transformer() -> None:
     model = small().eval()
     made = model(SOURCE, TARGET)
@@ -267,6 +288,10 @@ def test_inspection_takes_such_a_model_with_ids_or_a_tokenizer() -> None:
     found = clearhead.explain(model, "abc", "bd", tokenizer=Letters())
     assert found.source == ("a", "b", "c")
     assert repr(found).startswith("<Explanation: a b c → ")
+    ended = clearhead.record(model, [3, 4, 2], [4])
+    assert ended.source == ("3", "4", "2")
+    expected = model(torch.tensor([[3, 4, 2]]), torch.tensor([[1, 4]]))[0]
+    torch.testing.assert_close(torch.from_numpy(ended.logits), expected.detach())
     compiled: Any = torch.compile(model, backend="eager")
     assert (clearhead.record(compiled, [3, 4, 5], [4, 6]).logits == seen.logits).all()
     assert nn.beam_search(compiled, SOURCE) == nn.beam_search(model, SOURCE)

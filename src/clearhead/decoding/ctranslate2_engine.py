@@ -305,8 +305,9 @@ class AutoEngine:
     """Runs CTranslate2 for every search that it supports, and PyTorch for the others.
 
     Which of the two runs a call depends only on the arguments of that call. The PyTorch engine of
-    the same model is made when it is needed first. It also translates the sentences again whose
-    symbols or terms CTranslate2 did not place; `repeated` counts them.
+    the same model is made when it is needed first. It runs all calls once its model has hooks or
+    other weights, which the export lacks. It also translates the sentences again whose symbols or
+    terms CTranslate2 did not place; `repeated` counts them.
     """
 
     def __init__(self, exported: CTranslate2Engine, make_torch: Callable[[], TorchEngine]) -> None:
@@ -317,7 +318,20 @@ class AutoEngine:
     @cached_property
     def torch(self) -> TorchEngine:
         """The PyTorch engine."""
-        return self._make_torch()
+        from clearhead.decoding.changes import versions
+
+        engine = self._make_torch()
+        self._versions = versions(engine.model)
+        return engine
+
+    @property
+    def _is_changed(self) -> bool:
+        """Whether the PyTorch model differs from the export."""
+        if "torch" not in vars(self):
+            return False
+        from clearhead.decoding.changes import is_edited, versions
+
+        return is_edited(self.model) or versions(self.model) != self._versions
 
     @property
     def model(self) -> Any:
@@ -337,8 +351,9 @@ class AutoEngine:
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
     ) -> list[tuple[float, ...]]:
-        """The log-probabilities of the tokens of each target, by CTranslate2; see `Engine`."""
-        return self.exported.score(sources, targets, batch_size=batch_size, progress=progress)
+        """The log-probabilities of the tokens of each target; see `Engine`."""
+        engine = self.torch if self._is_changed else self.exported
+        return engine.score(sources, targets, batch_size=batch_size, progress=progress)
 
     def translate(
         self,
@@ -349,7 +364,7 @@ class AutoEngine:
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, in their order; see `Engine`."""
-        if self.exported.unsupported(sentences, search):
+        if self._is_changed or self.exported.unsupported(sentences, search):
             return self.torch.translate(sentences, search, batch_size=batch_size, progress=progress)
         found = self.exported.translate(sentences, search, batch_size=batch_size, progress=progress)
         if wrong := lacking(sentences, found):

@@ -83,21 +83,27 @@ class TorchEngine:
         return min(longest_source(each.source_input.max_length) for each in self.models)
 
     @property
+    def _vocabulary(self) -> int:
+        return self.model.target_input.embedding.num_embeddings
+
+    @property
     def _positions(self) -> int | None:
         """The positions for an output: one for each step; the first is that of the start symbol."""
         found = [each.target_input.max_length for each in self.models]
         return min(filter(None, found), default=None)
 
     def _read_weights(self) -> None:
-        self._decoders = [FastDecoder(each, self._products) for each in self.models]
+        self._decoders = [
+            None if is_edited(each) else FastDecoder(each, self._products) for each in self.models
+        ]
         self._versions = versions(self._modules)
 
     def _stepper(self) -> Stepper:
         if self._versions != versions(self._modules):
             self._read_weights()
         steppers = [
-            PlainStepper(each.model) if is_edited(each.model) else ModelStepper(each)
-            for each in self._decoders
+            PlainStepper(model) if decoder is None or is_edited(model) else ModelStepper(decoder)
+            for model, decoder in zip(self.models, self._decoders, strict=True)
         ]
         return steppers[0] if len(steppers) == 1 else Ensemble(steppers)
 
@@ -135,9 +141,9 @@ class TorchEngine:
         """Same as `translate`, with one search, in which all terms are a constraint."""
         set_up_thread()
         positions = self._positions
-        check_prefixes(sentences, self.model.output.out_features, positions)
+        check_prefixes(sentences, self._vocabulary, positions)
         rows = search.n_best if search.method == "sampling" else search.beam_size
-        width = self.model.output.in_features
+        width = self.model.target_input.embedding.embedding_dim
 
         def translate_batch(batch: list[int]) -> list[list[Hypothesis]]:
             what = f"a batch of {len(batch)} sentences"
@@ -162,7 +168,7 @@ class TorchEngine:
     ) -> list[tuple[float, ...]]:
         """The log-probabilities of the tokens of each target, in float32; see `Engine`."""
         set_up_thread()
-        device = self.model.output.weight.device
+        device = next(self.model.parameters()).device
 
         def score_batch(batch: list[int]) -> list[tuple[float, ...]]:
             with explain_full_memory(self._smaller, f"a batch of {len(batch)} pairs"):
@@ -179,7 +185,7 @@ class TorchEngine:
             return [tuple(each.tolist()) for each in found.split(real.sum(dim=1).tolist())]
 
         with evaluating(self._modules):
-            vocabulary = self.model.output.out_features
+            vocabulary = self._vocabulary
             return scored_in_batches(
                 sources, targets, vocabulary, score_batch, batch_size, progress
             )
@@ -233,7 +239,7 @@ class PlainStepper:
 
     def __init__(self, model: EncoderDecoder) -> None:
         self._model = model
-        self._device = model.output.weight.device
+        self._device = next(model.parameters()).device
 
     @torch.inference_mode()
     def start(self, sources: Sequence[Sequence[int]]) -> None:

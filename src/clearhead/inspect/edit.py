@@ -54,13 +54,13 @@ def edit(subject: Any) -> Iterator[Edit]:
     engine = None if translator is None else translator.engine
     made = Edit(model)
     try:
-        if translator is not None and not isinstance(engine, TorchEngine):
-            translator.engine = TorchEngine(model)
+        if translator is not None and getattr(engine, "model", None) is None:
+            translator.engine = TorchEngine(model)  # CTranslate2 has weights of its own
         yield made
     finally:
         if translator is not None:
             translator.engine = engine
-        made.undo()
+        made.close()
 
 
 class Edit:
@@ -69,12 +69,19 @@ class Edit:
         with clearhead.edit(translator) as e:
             e.knockout("decoder.3.cross.5", query=0, key=1)
 
-    Each edit adds to those before it.
+    Each edit adds to those before it. Positions count from the start of a sentence, from 0; those
+    that a sentence does not have change nothing.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._model = model
+        self._edited_model: nn.Module | None = model
         self._undo: list[Callable[[], Any]] = []
+
+    @property
+    def _model(self) -> Any:
+        if self._edited_model is None:
+            raise ConfigError("the block of these edits has ended", todo="edit within a new one")
+        return self._edited_model
 
     def scale(self, heads: str | Iterable[str], factor: float) -> None:
         """Multiply the output of heads; 0 switches them off.
@@ -100,14 +107,18 @@ class Edit:
     def knockout(self, heads: str | Iterable[str], query: Index = None, key: Index = None) -> None:
         """Forbid heads to attend from some positions to others; the other weights sum to 1.
 
+        Where a position may attend to nothing, the head gives zero.
+
         Args:
             heads: names, as in `scale`.
             query: the positions that attend; None: all.
             key: the positions that they may no longer attend to; None: all.
 
         Raises:
-            ConfigError: there is no such head.
+            ConfigError: there is no such head, or a position is none.
         """
+        _check_positions(query)
+        _check_positions(key)
 
         def knocked_out(off: list[int]) -> Any:
             def change(
@@ -135,9 +146,10 @@ class Edit:
                 array (d_model,) or (length, d_model).
 
         Raises:
-            ConfigError: there is no such part.
-            DataError: the value has another width, or does not have such a position.
+            ConfigError: there is no such part, or a position is none.
+            DataError: at the next run, if the value has another width, or no such position.
         """
+        _check_positions(position)
         module, is_input = self._site(name)
         found = torch.as_tensor(value_of(value, name) if isinstance(value, Record) else value)
         found = found.to(next(self._model.parameters()))
@@ -168,8 +180,9 @@ class Edit:
             position: the positions; None: all.
 
         Raises:
-            ConfigError: there is no such network or unit.
+            ConfigError: there is no such network or unit, or a position is none.
         """
+        _check_positions(position)
         stack, number, field = (*name.split("."), "", "")[:3]
         layer = self._layer(name, stack, number)
         units = [unit] if isinstance(unit, int) else [*unit]
@@ -210,6 +223,11 @@ class Edit:
         """Remove all edits."""
         while self._undo:
             self._undo.pop()()
+
+    def close(self) -> None:
+        """Remove all edits, and allow no other."""
+        self.undo()
+        self._edited_model = None
 
     def _of_heads(self, names: str | Iterable[str], change: Callable[[list[int]], Any]) -> None:
         numbers: dict[str, list[int]] = {}
@@ -294,6 +312,17 @@ def _inside(index: Index, length: int) -> Any:
     every = np.arange(length)
     if index is None or isinstance(index, slice):
         return every[index or slice(None)]
-    wanted = np.atleast_1d(np.asarray(index))
-    wanted = np.where(wanted < 0, wanted + length, wanted)
-    return wanted[(wanted >= 0) & (wanted < length)]
+    return every[np.isin(every, index)]
+
+
+def _check_positions(index: Index) -> None:
+    """Raise a ConfigError if an index does not count from the start, which all rows have alike."""
+    bounds = [index.start, index.stop] if isinstance(index, slice) else np.ravel(index or 0)
+    given = [each for each in bounds if each is not None]
+    if not all(isinstance(x, int | np.integer) and type(x) is not bool and x >= 0 for x in given):
+        raise ConfigError(
+            f"{index!r} are no positions",
+            why="sentences of a batch have padding at their ends, so positions count from the "
+            "start, from 0",
+            todo="give a number, a list, a slice, or None for all",
+        )

@@ -85,7 +85,9 @@ class OwnTranslator:
         self.model = model
         pair = tokenizer if isinstance(tokenizer, tuple) else (tokenizer, tokenizer)
         special = model.pad_id, model.bos_id, model.eos_id
-        self.source_tokenizer, self.target_tokenizer = (OwnTokenizer(t, special) for t in pair)
+        # A source may have start and end symbols: the model reads them as any others.
+        self.source_tokenizer = OwnTokenizer(pair[0], special[:1])
+        self.target_tokenizer = OwnTokenizer(pair[1], special)
 
 
 class OwnClassifier:

@@ -34,7 +34,7 @@ from clearhead.inspect.view import layers_of, second_view, set_attend
 from clearhead.model.attention import Mask, MultiHeadAttention, attention_weights
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import ConvolvedInput
-from clearhead.model.layers import DecoderLayer, EncoderLayer, PostNorm, Residual
+from clearhead.model.layers import DecoderLayer, EncoderLayer, FeedForward, PostNorm, Residual
 from clearhead.model.pooling import AttentionPooling
 from clearhead.model.positions import Positions
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
@@ -334,7 +334,8 @@ class Watch:
                 self.residual(residual, f"{name}.{kind}")
             network = f"{name}.feed_forward"
             after(layer.feed_forward, self.field(name, "feed_forward_output"))
-            after(layer.feed_forward.activation, self.detail(network, "hidden_units"))
+            if isinstance(layer.feed_forward, FeedForward):  # otherwise it is somebody's own
+                after(layer.feed_forward.activation, self.detail(network, "hidden_units"))
             self.residual(residuals[-1], network)
             after(layer, self.field(name, "output"))
 

@@ -48,6 +48,17 @@ def causal_mask(
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
 
 
+def target_mask(mask: Bool[Tensor, "..."] | None, x: Float[Tensor, "batch length width"]) -> Mask:
+    """The mask of a decoder's self-attention over x: causal, unless another one replaces it.
+
+    A mask of keys, (batch, keys), is of padding: it adds to the causal one.
+    """
+    if mask is not None and mask.dim() != 2:
+        return full_mask(mask)
+    causal = causal_mask(x.size(1), x.device)
+    return causal if mask is None else full_mask(mask) & causal
+
+
 def full_mask(mask: Bool[Tensor, "..."]) -> Mask:
     """A mask of shape (batch, keys), (batch, queries, keys) or the full one, in the full one.
 
@@ -66,6 +77,16 @@ def full_mask(mask: Bool[Tensor, "..."]) -> Mask:
         why="masks are boolean, True where a query may attend to a key, and have the shape (batch, "
         "keys), (batch, queries, keys) or (batch, heads, queries, keys)",
     )
+
+
+def _check_size(mask: Mask, shape: tuple[int, int, int, int]) -> None:
+    sizes = zip(mask.shape, shape, (1, 1, 1, 0), strict=True)
+    if not all(own in (size, alike) for own, size, alike in sizes):
+        raise ConfigError(
+            f"a mask of shape {tuple(mask.shape)} does not fit",
+            why=f"the attention has (batch, heads, queries, keys) = {shape}",
+            todo="give (batch, keys), or (batch, queries, keys), in which 1 stands for all",
+        )
 
 
 def attention_weights(
@@ -170,6 +191,8 @@ class MultiHeadAttention(nn.Module):
         """
         if mask is not None:
             mask = full_mask(mask)
+            keys = (x if memory is None else memory).size(1)
+            _check_size(mask, (x.size(0), self.n_heads, x.size(1), keys))
         if memory is None:
             queries, keys_values = self.project(x)
         else:

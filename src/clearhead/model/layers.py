@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from clearhead.model.attention import MultiHeadAttention, causal_mask
+from clearhead.model.attention import MultiHeadAttention, target_mask
 from clearhead.model.dropout import Dropout
 
 Vectors = Float[Tensor, "batch length d_model"]
@@ -101,7 +101,7 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Masked self-attention, attention over the encoder's output, the feed-forward network.
 
-    Without a mask, a position attends to itself and to those before it.
+    Without a mask, or with one of padding, a position attends to itself and to those before it.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class DecoderLayer(nn.Module):
         mask: AnyMask | None = None,
         memory_mask: AnyMask | None = None,
     ) -> Vectors:
-        mask = causal_mask(x.size(1), x.device) if mask is None else mask
+        mask = target_mask(mask, x)
         target_residual, source_residual, feed_residual = self.residuals
         x = target_residual(x, lambda y: self.self_attention(y, mask=mask))
         x = source_residual(x, lambda y: self.cross_attention(y, memory, memory_mask))

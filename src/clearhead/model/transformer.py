@@ -9,7 +9,7 @@ from typing import Any, cast
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.model.attention import KeysValues, causal_mask, full_mask
+from clearhead.model.attention import KeysValues, full_mask, target_mask
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import Input, TokenEmbedding
 from clearhead.model.layers import (
@@ -41,7 +41,7 @@ class Encoder(nn.Module):
 class Decoder(nn.Module):
     """N identical layers over the target and the memory, and a final norm as in the encoder.
 
-    Without a mask, a position attends to itself and to those before it.
+    Without a mask, or with one of padding, a position attends to itself and to those before it.
     """
 
     def __init__(self, layers: Sequence[DecoderLayer], norm: nn.Module) -> None:
@@ -56,7 +56,7 @@ class Decoder(nn.Module):
         mask: AnyMask | None = None,
         memory_mask: AnyMask | None = None,
     ) -> Vectors:
-        mask = causal_mask(x.size(1), x.device) if mask is None else mask
+        mask = target_mask(mask, x)
         for layer in self.layers:
             x = layer(x, memory, mask, memory_mask)
         return self.norm(x)

@@ -105,7 +105,7 @@ class _OtherIds(TorchEngine):
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__(model)
         special = [model.pad_id, model.bos_id, model.eos_id]
-        others = [i for i in range(model.output.out_features) if i not in special]
+        others = [i for i in range(model.target_input.embedding.num_embeddings) if i not in special]
         self.order = torch.tensor([*special, *others])
 
     def _stepper(self) -> Stepper:

@@ -135,7 +135,8 @@ class DecoderLayer(layers.DecoderLayer):
         layer = nn.DecoderLayer(512, 8)
         y = layer(x, memory)  # (batch, target, 512), (batch, source, 512) -> (batch, target, 512)
 
-    Further arguments of the call are `mask` of x, causal by default, and `memory_mask`.
+    Further arguments of the call are `mask` of x, causal by default, and `memory_mask`. A mask of
+    padding, (batch, keys), adds to the causal one.
     The constructor has the arguments of `EncoderLayer`.
     """
 
@@ -209,7 +210,8 @@ class Transformer(transformer.EncoderDecoder):
     Ids are int64. A target starts with `bos_id` and ends with `eos_id`; the logits at position i
     are of the token at i + 1. Shorter rows end with `pad_id`. Padding of the source and the future
     of the target are hidden by masks that the model makes; give others as `source_mask` and
-    `target_mask` (boolean, True where attention is allowed). With `hidden=True` a call returns the
+    `target_mask` (boolean, True where attention is allowed). A `target_mask` of padding, (batch,
+    target), adds to the causal one, any other replaces it. With `hidden=True` a call returns the
     states (batch, target, d_model) from which `model.output` computes the logits. `model.settings`
     is the `ModelConfig`.
 
