@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
+from itertools import islice, permutations
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -262,10 +262,37 @@ def measure_alignment(options: argparse.Namespace, results: Results) -> None:
     results.write()
 
 
+ADJECTIVES = {
+    **{"expensive": "car", "small": "pequeñ", "black": "negr", "red": "roj"},
+    **{"big": "grande", "new": "nuev", "white": "blanc"},
+}
+"""English adjectives, and how their Spanish translations begin."""
+
+
+def count_left_out(translator: api.Translator, counts: Counter[str]) -> None:
+    """Marks in sentences of two adjectives, of which the model often leaves out one."""
+    nouns = ("cat", "dog", "kitchen", "book", "house")
+    sentences = [
+        f"the {first} {noun} is {second}"
+        for noun in nouns
+        for first, second in permutations(ADJECTIVES, 2)
+    ]
+    found = translator.translate(sentences, n_best=1)
+    for sentence, (best, *_) in zip(sentences, found, strict=True):
+        marked = unlinked(pair_of(translator, sentence, best.text))
+        for i, word in enumerate(sentence.split()):
+            if word in ADJECTIVES:
+                said = any(each.startswith(ADJECTIVES[word]) for each in best.text.split())
+                kind = "kept" if said else "left out"
+                counts[kind] += 1
+                counts[f"{kind} marked"] += i in marked
+
+
 def measure_untranslated(options: argparse.Namespace, results: Results) -> None:
     """Marks on words of correct translations, and on a word whose translation is taken out."""
     translator = loaded(options)
-    test = phrasebook(translator.config.data.train[0].split(":")[1]).test
+    pair = translator.config.data.train[0].split(":")[1]
+    test = phrasebook(pair).test
     draw = random.Random(1)
     counts = Counter[str]()
     for each in test:
@@ -284,16 +311,21 @@ def measure_untranslated(options: argparse.Namespace, results: Results) -> None:
             counts["dropped marked"] += source in marked
             counts["others"] += len(linked) - 1
             counts["others marked"] += len(marked & linked - {source})
+    if pair == "en-es":
+        count_left_out(translator, counts)
     for kind, subject in (
         ("words", "words of correct translations"),
+        ("left out", "adjectives that the model left out"),
+        ("kept", "the other adjectives of these sentences"),
         ("dropped", "words whose translation was taken out"),
         ("others", "the other words of these sentences"),
     ):
+        if not counts[kind]:
+            continue
         share = 100 * counts[f"{kind} marked"] / counts[kind]
         more = {"words": counts[kind]}
-        results.add(
-            "words marked as perhaps not translated", "%", [share], subject=subject, more=more
-        )
+        title = "words marked as perhaps not translated"
+        results.add(title, "%", [share], subject=f"{pair}: {subject}", more=more)
     print_results(results.records)
     results.write()
 

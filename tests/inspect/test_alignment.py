@@ -29,7 +29,7 @@ from clearhead.inspect.alignment import (
     plain,
     word_matrix,
 )
-from clearhead.inspect.explanation import UNTRANSLATED
+from clearhead.inspect.explanation import untranslated
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.replay import Change
 from clearhead.inspect.subject import Subject
@@ -120,8 +120,7 @@ def test_a_word_without_which_the_output_is_more_probable_has_no_link() -> None:
     source = [Word(str(i), (i,)) for i in range(len(SOURCE))]
     target = [Word(str(i), (i,)) for i in range(len(TARGET))]
     scores = subject.replay.log_probabilities([Change(), *(Change(source=(i,)) for i in range(5))])
-    falls = scores[0].sum() - scores[1:].sum(axis=(1, 2))
-    dropped = set(np.flatnonzero(falls <= UNTRANSLATED))
+    dropped = set(untranslated(subject, scores[:1] - scores[1:]))
     assert 0 < len(dropped) < len(SOURCE)
     matrix = word_matrix(MEASURES["rollout"].compute(subject), 0, source, target)
     found = aligned((subject, source, target), Aligner("rollout", 0, "both", "named", 0.0, 0))

@@ -10,7 +10,7 @@ import torch
 
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
-from clearhead.inspect.explanation import explain
+from clearhead.inspect.explanation import explain, untranslated
 from clearhead.inspect.replay import Change
 from clearhead.inspect.subject import Subject
 from small_models import random_model, small_config
@@ -161,11 +161,23 @@ def test_mistakes(model: Any, source: str, target: Any, measures: Any, error: ty
         explain(model, source, target, measures)
 
 
-def test_words_without_which_the_output_is_more_probable_are_named() -> None:
+def test_words_that_the_output_does_not_need_are_named() -> None:
     found = explain(Translator(random_model(small_config(), scale=3)), "a b c d e", "p q s")
-    falls = found.by_source[..., 0].sum(axis=1)
-    dropped = [word for word, fall in zip(found.source, falls, strict=True) if fall <= -0.5]
-    assert found.untranslated == tuple(dropped) == ("d",)
+    falls = dict(zip(found.source, found.by_source[..., 0], strict=True))
+    assert falls["d"].sum() <= -0.5
+    assert falls["b"].sum() <= 0
+    assert falls["b"].max() <= 0.1
+    assert found.untranslated == ("b", "d")
+    subject = Subject.translation(Translator(), "a b c d", "p q")
+    effects = np.array(
+        [
+            [0.05, -0.06, 0.0],  # unused
+            [0.05, 0.0, 0.0],  # the output is less probable without it
+            [0.3, -0.4, 0.0],  # a token needs it
+            [2.0, -2.6, 0.0],  # more probable without it
+        ]
+    )
+    assert untranslated(subject, effects[..., None]) == [0, 3]
     assert explain(Classifier(), "x y").untranslated == ()
 
 

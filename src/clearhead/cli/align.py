@@ -2,8 +2,8 @@
 
 Each pair gives one line of links `source word-target word` in Pharaoh format,
 numbered from 0 by the words between spaces. With --scores each link has the
-share of the target word's weight. A source word has no link if the translation is
-more probable without it (by 0.5 nats): it is perhaps not translated.
+share of the target word's weight. A source word has no link if it is perhaps not
+translated: the translation is more probable without it, or does not need it.
 
 What aligns is different in every model: some head of cross-attention, or a
 measure such as removal; in the row that predicts a word or in the row that reads

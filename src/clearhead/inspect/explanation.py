@@ -29,10 +29,10 @@ the time grows with their square."""
 
 TOO_LONG = f"they have more than {LONGEST_EXPLAINED} positions together"
 
-UNTRANSLATED = -0.5
-"""Fall in log-probability of an output without a source word, at most which the word is perhaps not
-translated: the output is more probable without it. docs/explanation/looking-inside.md has figures.
-"""
+UNTRANSLATED, UNUSED = -0.5, 0.1
+"""A source word is perhaps not translated if the log-probability of the output falls without it by
+at most the first number, so that the output is more probable; or if it does not fall, and that of
+no token by more than the second. docs/explanation/looking-inside.md has figures."""
 
 SOURCE_COUNTS = 0.1
 """Mean gain in log-probability of an output by the source, below which it hardly counts."""
@@ -63,8 +63,8 @@ class Explanation:
         by_source: (source words, places, choices).
         by_prefix: (target words, places, choices).
         measures: by name, (places, source positions).
-        untranslated: the source words that are perhaps not translated: without them, the output
-            of a translator is more probable.
+        untranslated: the source words that are perhaps not translated: the output of a translator
+            is more probable without them, or no token of it needs them.
         source_share: (places,) the gain by the whole source divided by the sum of the gains by
             the whole source and by the whole prefix. NaN where neither helped, where there is no
             prefix, and for a classifier.
@@ -245,8 +245,10 @@ def untranslated(subject: Subject, by_source: Array) -> list[int]:
     """The source words that are perhaps not translated, by their effects (words, places, …)."""
     if not subject.is_translation:
         return []
-    falls = by_source.reshape(*by_source.shape[:2], -1)[..., 0].sum(axis=1)
-    return np.flatnonzero(falls <= UNTRANSLATED).tolist()
+    falls = by_source.reshape(*by_source.shape[:2], -1)[..., 0]  # (words, places)
+    whole, largest = falls.sum(axis=1), falls.max(axis=1)
+    found = (whole <= UNTRANSLATED) | ((whole <= 0) & (largest <= UNUSED))
+    return np.flatnonzero(found).tolist()
 
 
 def source_share(found: Effects) -> Array:

@@ -168,7 +168,7 @@ function litWords(context, matrix, choice) {
         "p",
         { class: "legend" },
         element("span", { class: "dropped" }, "word"),
-        "perhaps not translated: without it, the whole output would be more probable",
+        "perhaps not translated: the output does not need it, or would be more probable without it",
       ),
   );
 }
@@ -324,8 +324,8 @@ class Lighting {
     if (!best.length) return ["nothing much"];
     return best.flatMap((i, number) => [
       number ? ", " : "",
-      plain(units[i].text),
-      ` ${matrixNumber(this.matrix, values[i])}`,
+      quoted(units[i].text),
+      ` (${matrixNumber(this.matrix, values[i])})`,
     ]);
   }
 }

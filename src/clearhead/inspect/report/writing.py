@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import explain_full_memory
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import ConfigError, DataError, type_of
 from clearhead.folder.files import write_bytes
 from clearhead.inspect.recording import is_translator
 from clearhead.inspect.report.contents import Contents, beam_tree
@@ -109,6 +111,9 @@ def _check(
     if not models or len(inputs) == 0:
         raise _mistake("a report needs a model and an input")
     for model in models.values():
+        if isinstance(model, nn.Module):
+            todo = "give what clearhead.load returns; look into a module with record and explain"
+            raise _mistake(f"the model is {type_of(model)}, without data and a search", todo)
         is_translator(model, "write_report")  # or a classifier
     kinds = {(model.config.task, model.config.input) for model in models.values()}
     if len(kinds) > 1:
