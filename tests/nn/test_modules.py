@@ -199,6 +199,15 @@ def test_a_wrong_setting_is_named(choices: dict[str, Any]) -> None:
         small(**choices)
 
 
+def test_a_model_without_biases() -> None:
+    for model in (small(bias=False), nn.TransformerClassifier(13, 4, bias=False, **SMALL)):
+        found = [
+            m for m in model.modules() if isinstance(m, layers.EncoderLayer | layers.DecoderLayer)
+        ]
+        names = [name for layer in found for name, _ in layer.named_parameters()]
+        assert [name for name in names if "bias" in name and "norm" not in name] == []
+
+
 def test_a_source_needs_no_special_ids_but_padding() -> None:
     model = nn.Transformer(2, 11, **SMALL)
     assert len(model.generate([[1, 1]], max_length=3)) == 1

@@ -227,6 +227,7 @@ class Transformer(transformer.EncoderDecoder):
         dropout: rate on embeddings, attention weights, hidden units and residual branches; or rates
             by their places, `{"embeddings": 0.1, "attention": 0.1, "hidden": 0.1, "residual": 0.1,
             "layer_output": 0.1}`; a missing one is 0.
+        bias: biases in attention and feed-forward networks.
         norm: `pre`, which trains without a warm-up of the learning rate, or `post`, as in the
             paper; see `EncoderLayer`.
         share_embeddings: which matrices are one: `none`, `target` (target and output), `inputs`
@@ -252,6 +253,7 @@ class Transformer(transformer.EncoderDecoder):
         layers: int | None = None,
         d_ff: int | None = None,
         dropout: Dropout = 0.1,
+        bias: bool = True,
         norm: Norm = "pre",
         share_embeddings: Literal["none", "inputs", "target", "all"] = "target",
         pad_id: int = 0,
@@ -271,6 +273,7 @@ class Transformer(transformer.EncoderDecoder):
         config = _model(
             size,
             (d_model, heads, layers, d_ff),
+            bias,
             {**settings, "dropout": dropout, "norm": norm, "share_embeddings": share_embeddings},
         )
         parts = Parts(config, pad_id=pad_id)
@@ -314,7 +317,8 @@ class TransformerClassifier(transformer.EncoderClassifier):
     Args:
         inputs: number of ids of the vocabulary; or of the features of a frame.
         labels: number of labels, or their names, which `clearhead.explain` and others then show.
-        size: as in `Transformer`, also `d_model`, `heads`, `layers`, `d_ff`, `dropout`, `norm`.
+        size: as in `Transformer`, also `d_model`, `heads`, `layers`, `d_ff`, `dropout`, `bias`,
+            `norm`.
         head_dropout: the dropout rate before the output layer; by default that of hidden units.
         features: whether the inputs are features, float (batch, length, inputs). A frame of NaN is
             padding then.
@@ -337,6 +341,7 @@ class TransformerClassifier(transformer.EncoderClassifier):
         layers: int | None = None,
         d_ff: int | None = None,
         dropout: Dropout = 0.1,
+        bias: bool = True,
         head_dropout: float | None = None,
         norm: Norm = "pre",
         features: bool = False,
@@ -345,7 +350,7 @@ class TransformerClassifier(transformer.EncoderClassifier):
         **settings: Any,
     ) -> None:
         given = {**settings, "dropout": dropout, "norm": norm}
-        config = _model(size, (d_model, heads, layers, d_ff), given)
+        config = _model(size, (d_model, heads, layers, d_ff), bias, given)
         rate = config.dropout.hidden if head_dropout is None else head_dropout
         head = ClassifierConfig(pooling=(pooling,), dropout=rate)
         parts = Parts(config, pad_id=pad_id)
@@ -382,7 +387,10 @@ def _layer(
 
 
 def _model(
-    size: str, shape: tuple[int | None, int | None, int | None, int | None], settings: Any
+    size: str,
+    shape: tuple[int | None, int | None, int | None, int | None],
+    bias: bool,
+    settings: Any,
 ) -> ModelConfig:
     """The configuration of a model of a size with other numbers where they are not None."""
     if "n_heads" in settings:
@@ -396,4 +404,5 @@ def _model(
         "d_ff": d_ff or (4 * d_model if d_model else None),
     }
     given = {name: number for name, number in given.items() if number is not None}
-    return ModelConfig.of_size(size, **{**given, **settings})
+    biases = {"attention_bias": bias, "feed_forward_bias": bias}
+    return ModelConfig.of_size(size, **{**biases, **given, **settings})
