@@ -160,6 +160,13 @@ def test_the_validation_loss_is_the_mean_over_tokens_and_encodes_once(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_ids_are_refused_where_a_text_is_read(translator: Translator) -> None:
+    for look in (clearhead.record, clearhead.explain, clearhead.align, clearhead.lens):
+        for source, target in (([5, 8], "a b"), ("a b", [5, 8])):
+            with pytest.raises(DataError):
+                look(translator, source, target)
+
+
 def test_a_missing_gpu_is_named(translator: Translator) -> None:
     with pytest.raises(ConfigError, match="no GPU"):
         api.load_translator(translator.folder.path, device="cuda")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ import torch
 
 import clearhead
 from clearhead import nn
-from clearhead.errors import DataError
+from clearhead.errors import ConfigError, DataError
 from small_translators import Classifier
 
 SOURCE, OTHER, TARGET = [3, 4, 5, 6], [9, 8, 7, 3], [4, 7, 5]
@@ -122,3 +122,5 @@ def test_inputs_of_other_lengths_are_refused() -> None:
     classifier = nn.TransformerClassifier(13, 4, d_model=16, heads=2, layers=2).eval()
     with pytest.raises(DataError):
         clearhead.patch_map(classifier, SOURCE, OTHER, stack="decoder")
+    with pytest.raises(ConfigError):
+        clearhead.patch_map(classifier, SOURCE, OTHER, stack=cast(Any, "memory"))

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 import clearhead
 from clearhead import nn
-from clearhead.errors import ClearheadError, ConfigError
+from clearhead.errors import ClearheadError, ConfigError, DataError
 from clearhead.model import attention, layers, transformer
 from clearhead.model.dropout import Dropout
 from clearhead.settings import DropoutConfig
@@ -321,6 +321,9 @@ def test_inspection_takes_such_a_model_with_ids_or_a_tokenizer() -> None:
         clearhead.record(model, "abc", "bd")
     with pytest.raises(ClearheadError):
         clearhead.record(model, [3], [3], tokenizer=object())
+    for source, target in (([3, 13], [3]), ([3], [11]), ([-1], [3])):
+        with pytest.raises(DataError):
+            clearhead.record(model, source, target)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clearhead.errors import DataError
+from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.edit import changing
 from clearhead.inspect.heads import Stack
 from clearhead.inspect.own import inspected
@@ -183,9 +183,11 @@ def patch_map(
         tokenizer: of a model of `clearhead.nn`, as in `record`.
 
     Raises:
-        ConfigError: as in `record`.
+        ConfigError: as in `record`; or there is no such stack.
         DataError: as in `record`; or the inputs differ in their number of positions.
     """
+    if stack not in ("encoder", "decoder"):
+        raise ConfigError(f"there is no stack {stack!r}", todo="choose encoder or decoder")
     model = inspected(model, tokenizer)
     subject, donor = (Subject.of(model, each, target, "patch_map") for each in (source, other))
     records = subject.record, donor.record

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from clearhead.errors import ConfigError, DataError, type_of
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, uncompiled
@@ -43,11 +43,13 @@ class OwnTokenizer:
 
     form = PLAIN
 
-    def __init__(self, tokenizer: Any, special: Sequence[int]) -> None:
+    def __init__(self, tokenizer: Any, special: Sequence[int], reads: nn.Module) -> None:
         if tokenizer is not None and not all(hasattr(tokenizer, n) for n in ("encode", "decode")):
             what = f"{type_of(tokenizer)} has no encode and decode"
             raise ConfigError(what, where="tokenizer", todo="give a tokenizer, or ids without one")
         self._tokenizer, self._special = tokenizer, special
+        tables = (each for each in reads.modules() if isinstance(each, nn.Embedding))
+        self._vocabulary = next((table.num_embeddings for table in tables), 0)
 
     def encode(self, text: Any) -> list[int]:
         """The ids of a text; ids (length,) or (1, length) stay."""
@@ -63,6 +65,11 @@ class OwnTokenizer:
         if ids.ndim != 1 or (ids.size > 0 and ids.dtype.kind not in "iu"):
             what = f"the input is no row of ids: it has the shape {ids.shape}, {ids.dtype}"
             raise DataError(what, todo="give the ids of one sentence")
+        if ids.size > 0 and not 0 <= ids.min() <= ids.max() < self._vocabulary:
+            raise DataError(
+                f"the input has ids from {ids.min()} to {ids.max()}",
+                why=f"the model reads ids from 0 to {self._vocabulary - 1}",
+            )
         return [i for i in ids.tolist() if i not in self._special]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -86,8 +93,8 @@ class OwnTranslator:
         pair = tokenizer if isinstance(tokenizer, tuple) else (tokenizer, tokenizer)
         special = model.pad_id, model.bos_id, model.eos_id
         # A source may have start and end symbols: the model reads them as any others.
-        self.source_tokenizer = OwnTokenizer(pair[0], special[:1])
-        self.target_tokenizer = OwnTokenizer(pair[1], special)
+        self.source_tokenizer = OwnTokenizer(pair[0], special[:1], model.source_input)
+        self.target_tokenizer = OwnTokenizer(pair[1], special, model.target_input)
 
 
 class OwnClassifier:
@@ -100,7 +107,7 @@ class OwnClassifier:
     def __init__(self, model: EncoderClassifier, tokenizer: Any) -> None:
         self.model = model
         self.labels = tuple(map(str, getattr(model, "labels", range(model.output.out_features))))
-        self._tokenizer = OwnTokenizer(tokenizer, (model.pad_id,))
+        self._tokenizer = OwnTokenizer(tokenizer, (model.pad_id,), model.input)
 
     def encode(self, source: Any) -> tuple[Any, Sequence[str]]:
         """What the model reads, and the name of each position."""

@@ -72,7 +72,15 @@ def masked_pair(translator: TranslatorLike, source: str, target: str) -> tuple[s
 
 
 def ids_of(translator: TranslatorLike, source: Any, target: Any) -> tuple[list[int], list[int]]:
-    """The ids that a translator reads of a source, and those of a translation."""
+    """The ids that a translator reads of a source, and those of a translation.
+
+    Raises:
+        DataError: one of them is no text, but the translator is no model of `clearhead.nn`.
+    """
+    for what, given in (("source", source), ("target", target)):
+        if translator.folder is not None and not isinstance(given, str | Hypothesis):
+            todo = "give a text; ids are for models of clearhead.nn"
+            raise DataError(f"the {what} is {type_of(given)}, not a text", todo=todo)
     if isinstance(source, str):
         known = target if isinstance(target, str) else ""
         source, known = masked_pair(translator, source, known)
@@ -124,8 +132,8 @@ def record(
             does not change.
         source: a text; for a classifier of features an array (length, width); for a model of
             `clearhead.nn` also ids (length,).
-        target: for a translator its translation, or any other text or ids. The tokens of a
-            `Hypothesis` are replayed as they are; a text is encoded first.
+        target: for a translator its translation, or any other text, or ids as in `source`. The
+            tokens of a `Hypothesis` are replayed as they are; a text is encoded first.
         tokenizer: for a model of `clearhead.nn`, an object with `encode` and `decode`, or a pair of
             them for source and target.
         keep: what `Record.details` keeps in addition, by the names in `DETAILS`, as a list or
