@@ -12,7 +12,7 @@ import torch
 import clearhead
 from clearhead import nn
 from clearhead.decoding.engine import numbered
-from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.decoding.torch_engine import ModelStepper, PlainStepper, TorchEngine
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.edit import Edit
 from clearhead.settings import SearchConfig
@@ -260,6 +260,14 @@ def test_a_value_of_another_width_is_refused(model: nn.Transformer) -> None:
                 recorded(model)
     with pytest.raises(ConfigError), clearhead.edit(object()):
         pass
+
+
+def test_an_engine_that_was_made_in_a_block_is_fast_after_it(model: nn.Transformer) -> None:
+    with clearhead.edit(model) as e:
+        e.scale(HEAD, 0.0)
+        engine = TorchEngine(model)
+        assert isinstance(engine._stepper(), PlainStepper)
+    assert isinstance(engine._stepper(), ModelStepper)
 
 
 class Doubled(torch.nn.Module):

@@ -104,9 +104,9 @@ class Translator:
         """Raise a ConfigError if `model` was changed, but the engine has weights of its own."""
         if "_own_model" not in vars(self) or getattr(self.engine, "model", None):
             return
-        from clearhead.decoding.changes import is_edited, versions
+        from clearhead.decoding.changes import is_changed
 
-        if is_edited(self.model) or versions(self.model) != self._versions:
+        if is_changed(self.model, self._versions):
             raise ConfigError(
                 "the model was changed, but the translator runs with an export of its own",
                 where="translate",

@@ -56,6 +56,11 @@ def _is_plain_decoder(model: EncoderDecoder) -> bool:
     )
 
 
+def is_changed(model: EncoderDecoder, before: list[tuple[int, int]]) -> bool:
+    """Whether a model is edited, or has other weights than with these `versions`."""
+    return is_edited(model) or versions(model) != before
+
+
 def versions(model: nn.Module) -> list[tuple[int, int]]:
     """Each parameter and how often it was changed in place, as PyTorch counts.
 

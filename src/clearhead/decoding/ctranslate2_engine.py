@@ -304,10 +304,10 @@ def _hypothesis(
 class AutoEngine:
     """Runs CTranslate2 for every search that it supports, and PyTorch for the others.
 
-    Which of the two runs a call depends only on the arguments of that call. The PyTorch engine of
-    the same model is made when it is needed first. It runs all calls once its model has hooks or
-    other weights, which the export lacks. It also translates the sentences again whose symbols or
-    terms CTranslate2 did not place; `repeated` counts them.
+    Which of the two runs a call depends on the arguments of that call alone, and on whether the
+    PyTorch model has hooks or other weights, which the export lacks. The PyTorch engine is made
+    when it is needed first. It also translates the sentences again whose symbols or terms
+    CTranslate2 did not place; `repeated` counts them.
     """
 
     def __init__(self, exported: CTranslate2Engine, make_torch: Callable[[], TorchEngine]) -> None:
@@ -329,9 +329,9 @@ class AutoEngine:
         """Whether the PyTorch model differs from the export."""
         if "torch" not in vars(self):
             return False
-        from clearhead.decoding.changes import is_edited, versions
+        from clearhead.decoding.changes import is_changed
 
-        return is_edited(self.model) or versions(self.model) != self._versions
+        return is_changed(self.model, self._versions)
 
     @property
     def model(self) -> Any:

@@ -75,7 +75,7 @@ class TorchEngine:
         self.scores = scores
         self._smaller = smaller
         self._products = products
-        self._read_weights()
+        self._forget_weights()
 
     @property
     def longest_source(self) -> int:
@@ -92,20 +92,22 @@ class TorchEngine:
         found = [each.target_input.max_length for each in self.models]
         return min(filter(None, found), default=None)
 
-    def _read_weights(self) -> None:
-        self._decoders = [
-            None if is_edited(each) else FastDecoder(each, self._products) for each in self.models
-        ]
+    def _forget_weights(self) -> None:
+        self._decoders: dict[EncoderDecoder, FastDecoder] = {}
         self._versions = versions(self._modules)
 
     def _stepper(self) -> Stepper:
         if self._versions != versions(self._modules):
-            self._read_weights()
-        steppers = [
-            PlainStepper(model) if decoder is None or is_edited(model) else ModelStepper(decoder)
-            for model, decoder in zip(self.models, self._decoders, strict=True)
-        ]
+            self._forget_weights()
+        steppers = [self._stepper_of(model) for model in self.models]
         return steppers[0] if len(steppers) == 1 else Ensemble(steppers)
+
+    def _stepper_of(self, model: EncoderDecoder) -> Stepper:
+        if is_edited(model):
+            return PlainStepper(model)
+        if model not in self._decoders:
+            self._decoders[model] = FastDecoder(model, self._products)
+        return ModelStepper(self._decoders[model])
 
     def translate(
         self,
