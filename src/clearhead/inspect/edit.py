@@ -60,7 +60,8 @@ def edit(subject: Any) -> Iterator[Edit]:
     finally:
         if translator is not None:
             translator.engine = engine
-        made.close()
+        made.undo()
+        made._edited_model = None
 
 
 class Edit:
@@ -115,7 +116,7 @@ class Edit:
             key: the positions that they may no longer attend to; None: all.
 
         Raises:
-            ConfigError: there is no such head, or a position is none.
+            ConfigError: there is no such head, or a position does not count from the start.
         """
         _check_positions(query)
         _check_positions(key)
@@ -146,7 +147,7 @@ class Edit:
                 array (d_model,) or (length, d_model).
 
         Raises:
-            ConfigError: there is no such part, or a position is none.
+            ConfigError: there is no such part, or a position does not count from the start.
             DataError: at the next run, if the value has another width, or no such position.
         """
         _check_positions(position)
@@ -180,7 +181,8 @@ class Edit:
             position: the positions; None: all.
 
         Raises:
-            ConfigError: there is no such network or unit, or a position is none.
+            ConfigError: there is no such network or unit, or a position does not count from the
+                start.
         """
         _check_positions(position)
         stack, number, field = (*name.split("."), "", "")[:3]
@@ -223,11 +225,6 @@ class Edit:
         """Remove all edits."""
         while self._undo:
             self._undo.pop()()
-
-    def close(self) -> None:
-        """Remove all edits, and allow no other."""
-        self.undo()
-        self._edited_model = None
 
     def _of_heads(self, names: str | Iterable[str], change: Callable[[list[int]], Any]) -> None:
         numbers: dict[str, list[int]] = {}

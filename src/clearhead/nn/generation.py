@@ -47,7 +47,7 @@ def beam_search(
             `method="sampling"` has no beam.
 
     Raises:
-        ConfigError: the model is none.
+        ConfigError: the model is neither a `Transformer` nor a `Stepper`.
         SearchError: a setting is unknown, wrong or without effect.
         DataError: a source is empty, or is no row of ids of the vocabulary.
     """

@@ -100,7 +100,7 @@ def to_torch(module: nn.Module) -> Any:
         future = ~nn.causal_mask(target.size(1))[0, 0]  # True hides
         states = theirs(model.source_input(source), model.target_input(target), tgt_mask=future)
 
-    They are `batch_first`. PyTorch's Transformer has no embeddings, positions and output layer.
+    They are `batch_first`, and have no embeddings, no positions and no output layer.
 
     Args:
         module: a `Transformer`, an `Encoder` or a `Decoder`.
