@@ -12,7 +12,8 @@ every head on the validation data of the run, and BLEU of the given test set wit
 important ones. `warning` counts the outputs of which a report says that the source hardly counts.
 `alignment` compares word alignments with those of the phrasebook's grammar, beside
 eflomal if it is installed. `untranslated` counts the source words that are marked as perhaps not
-translated, in correct translations and in the same without one word. `cost` measures seconds.
+translated: in correct translations, in the same without one word, and in translations of which the
+model left out an adjective. `cost` measures seconds.
 """
 
 from __future__ import annotations
