@@ -30,7 +30,7 @@ ORDER = (
         "evaluation",
         "tasks",
     ),
-    *("inspect", "formats", "api", "__init__", "cli", "__main__"),
+    *("inspect", "formats", "api", "__init__", "serve", "cli", "__main__"),
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier, Prediction
     from clearhead.api.exporting import export_model
     from clearhead.api.loading import LoadOptions, load
+    from clearhead.api.service import Limits, Service
     from clearhead.api.text_classifier import TextClassifier
     from clearhead.api.training import dry_run, train
     from clearhead.api.translator import Translator
@@ -83,6 +84,7 @@ _WHERE = {
     "FineTuningConfig": "settings",
     "Hypothesis": "decoding.engine",
     "Lens": "inspect.lens",
+    "Limits": "api.service",
     "LoadOptions": "api.loading",
     "ModelConfig": "settings",
     "ModelFolderError": "errors",
@@ -99,6 +101,7 @@ _WHERE = {
     "ScheduleConfig": "settings",
     "SearchConfig": "settings",
     "SearchError": "errors",
+    "Service": "api.service",
     "TextClassifier": "api.text_classifier",
     "TextWarning": "errors",
     "Tokenizer": "tokenizer",
@@ -142,6 +145,7 @@ __all__ = [
     "FineTuningConfig",
     "Hypothesis",
     "Lens",
+    "Limits",
     "LoadOptions",
     "ModelConfig",
     "ModelFolderError",
@@ -158,6 +162,7 @@ __all__ = [
     "ScheduleConfig",
     "SearchConfig",
     "SearchError",
+    "Service",
     "TextClassifier",
     "TextWarning",
     "Tokenizer",

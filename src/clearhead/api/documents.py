@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from clearhead.errors import ConfigError, DataError, TextWarning
+from clearhead.api.translator import protected
+from clearhead.decoding.engine import Hypothesis
+from clearhead.errors import ConfigError, DataError
 from clearhead.folder.files import write_bytes
 from clearhead.text.documents import FORMATS, Result, check_format, format_of, translate_data
 from clearhead.text.paragraphs import Done, Links, Means, Translation, translate_units
 from clearhead.text.placing import word_ranges
-from clearhead.text.spans import SOFTWARE
 from clearhead.text.units import Unit
 
 if TYPE_CHECKING:
@@ -89,12 +89,27 @@ def translated_data(
     **options: Any,
 ) -> Result:
     """A document, as bytes or text, in the target language of a model; see `translate_file`."""
+
+    def run(texts: Sequence[str]) -> list[list[Hypothesis]]:
+        def done(count: int) -> None:
+            if progress is not None:
+                progress(count, len(texts))
+
+        return translator.hypotheses(texts, progress=done, **{**options, "n_best": 1})
+
+    means = means_of(translator, run, partial(links_of, translator))
+    return translated_with(means, data, form, where, column)
+
+
+def translated_with(
+    means: Means, data: bytes | str, form: str, where: str, column: str | int | None = None
+) -> Result:
+    """A document that is translated with these means; see `translate_file`."""
     check_format(form)
     is_table = form in ("csv", "tsv")
     if column is not None and not is_table:
         raise ConfigError("a column is only in a table", todo="leave it out")
     chosen = {"column": 0 if column is None else column} if is_table else {}
-    means = _means(translator, progress, options)
 
     def translate(units: Sequence[Unit]) -> Sequence[Done]:
         return translate_units(units, means)
@@ -102,43 +117,47 @@ def translated_data(
     return translate_data(data, form, where, translate, means.target_language, **chosen)
 
 
-def _means(
+def means_of(
     translator: Translator,
-    progress: Callable[[int, int], None] | None,
-    options: dict[str, Any],
+    run: Callable[[Sequence[str]], Sequence[Sequence[Hypothesis]]],
+    link: Callable[[Sequence[tuple[str, str]]], Sequence[Links]],
 ) -> Means:
-    def translate(texts: Sequence[str]) -> list[Translation]:
-        def done(count: int) -> None:
-            if progress is not None:
-                progress(count, len(texts))
+    """What the units of documents are translated with.
 
-        # The result has the warnings with their places.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TextWarning)
-            found = translator.translate(texts, progress=done, **{**options, "n_best": 1})
+    Args:
+        translator: knows the languages, the protected spans, the memory and the longest sentence.
+        run: gives the hypotheses of sentences, best first.
+        link: gives the links of the words of sentences and their translations.
+    """
+
+    def translate(texts: Sequence[str]) -> list[Translation]:
         return [
             Translation(best.text, best.warnings, best.confidence, best.match > 0)
-            for best, *_ in found
+            for best, *_ in run(texts)
         ]
-
-    def link(pairs: Sequence[tuple[str, str]]) -> list[Links]:
-        if pairs and translator not in _ALIGNERS:
-            _ALIGNERS[translator] = _aligner(translator, pairs)
-        return [_links(translator, _ALIGNERS[translator], pair) for pair in pairs]
 
     source, target = translator.config.data.languages
     memory = translator.memory
-    has_symbols = translator.config.tokenizer.has_symbols
     return Means(
         translate,
         link,
-        translator.protection if has_symbols else SOFTWARE,
-        has_symbols=has_symbols,
+        protected(translator.config),
+        has_symbols=translator.config.tokenizer.has_symbols,
         fits=partial(_fits, translator),
         remembers=lambda text: memory is not None and memory.exact(text) is not None,
         source_language=source,
         target_language=target,
     )
+
+
+def links_of(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[Links]:
+    """The links between the words of each pair of a sentence and its translation.
+
+    Words and punctuation marks count from 0, by `word_ranges`.
+    """
+    if pairs and translator not in _ALIGNERS:
+        _ALIGNERS[translator] = _aligner(translator, pairs)
+    return [_links(translator, _ALIGNERS[translator], pair) for pair in pairs]
 
 
 def _fits(translator: Translator, text: str) -> bool:
@@ -158,7 +177,7 @@ def _aligner(translator: Translator, pairs: Sequence[tuple[str, str]]) -> Aligne
 
 
 def _links(translator: Translator, aligner: Aligner, pair: tuple[str, str]) -> Links:
-    """The links between the words and punctuation marks of a sentence and its translation."""
+    """The links of one pair."""
     from clearhead.inspect.alignment import links, scores, word_matrix
     from clearhead.inspect.recording import masked_pair
     from clearhead.inspect.subject import Subject

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from clearhead.api.classifier import Classifier
-from clearhead.api.translator import Translator
+from clearhead.api.translator import Translator, protected, terms_for
 from clearhead.data.reading.lines import Formats
 from clearhead.data.reading.pairs import PAIR_FORMATS, TERM_FORMATS, ReadPairs
 from clearhead.decoding.ctranslate2_engine import AutoEngine, CTranslate2Engine
 from clearhead.decoding.ctranslate2_library import NAME, installed, read_ctranslate2
 from clearhead.device import check_device, imported, set_up_torch, threads_of_process
-from clearhead.errors import ConfigError, DataError, ExportError, ModelFolderError, meant, warn
+from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
 from clearhead.folder.manifest import read_entries
 from clearhead.folder.model_folder import (
     WEIGHTS,
@@ -27,7 +27,6 @@ from clearhead.inspect.heads import listed
 from clearhead.settings.training import MOST_THREADS
 from clearhead.text.glossary import Glossary
 from clearhead.text.memory import Memory
-from clearhead.text.spans import SOFTWARE, Protection, protection_of
 from clearhead.tokenizer import read_tokenizers
 
 if TYPE_CHECKING:
@@ -296,12 +295,7 @@ def _glossary(
     else:
         what, todo = "the glossary is no mapping from texts to texts", "give one, or name a file"
         raise ConfigError(what, where=where, todo=todo)
-    forms = tokenizers[0].form, tokenizers[1].form
-    glossary = Glossary(entries, forms, _protected(config))
-    if not len(glossary):
-        todo = "write a term, a tab and its translation on each line"
-        raise DataError("the glossary has no term with a translation", where=where, todo=todo)
-    return glossary
+    return terms_for(entries, config, tokenizers, where)
 
 
 def _memory(config: RunConfig, tokenizer: Tokenizer, options: LoadOptions) -> Memory | None:
@@ -309,12 +303,7 @@ def _memory(config: RunConfig, tokenizer: Tokenizer, options: LoadOptions) -> Me
     if not options.memory:
         return None
     pairs = _pairs(options.memory, PAIR_FORMATS, "translations", config)
-    return Memory(pairs, _protected(config), tokenizer.form, options.match)
-
-
-def _protected(config: RunConfig) -> Protection:
-    """The spans that count for a model."""
-    return protection_of(config.tokenizer) if config.tokenizer.has_symbols else SOFTWARE
+    return Memory(pairs, protected(config), tokenizer.form, options.match)
 
 
 def _pairs(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.text.glossary import Glossary
 from clearhead.text.memory import Memory
-from clearhead.text.spans import protection_of
+from clearhead.text.spans import SOFTWARE, Protection, protection_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,22 @@ class Translator:
             InputStyle.load(folder, side, tokenizer)
             for side, tokenizer in zip(("source", "target"), self._tokenizers, strict=True)
         )
+
+    def with_terms(self, terms: Mapping[str, str]) -> Translator:
+        """The translator with further terms, which come before those of its glossary.
+
+            translator.with_terms({"printer": "Drucker"}).translate(["The printer is off."])
+
+        Both run the same model. Several forms of a term are separated by `|`.
+
+        Raises:
+            DataError: there is no term with a translation.
+        """
+        glossary = terms_for(terms.items(), self.config, self._tokenizers)
+        other = copy(self)
+        other.glossary = glossary.before(self.glossary) if self.glossary else glossary
+        other._terminology = Terminology(other.glossary, self.target_tokenizer)
+        return other
 
     @property
     def config(self) -> RunConfig:
@@ -179,11 +196,40 @@ class Translator:
                 It is a UserWarning.
             UserWarning: the texts look different from the training text (once for this translator).
         """
+        from clearhead.decoding.texts import warn_of_hypotheses
+
+        found = self.hypotheses(
+            texts,
+            search=search,
+            prefixes=prefixes,
+            normalise=normalise,
+            batch_size=batch_size,
+            progress=progress,
+            offset=offset,
+            on_error=on_error,
+            **choices,
+        )
+        warn_of_hypotheses(found, offset)
+        return found
+
+    def hypotheses(
+        self,
+        texts: Iterable[str],
+        *,
+        search: SearchConfig | None = None,
+        prefixes: Iterable[str] | None = None,
+        normalise: bool = False,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+        offset: int = 0,
+        on_error: str = "raise",
+        **choices: Any,
+    ) -> list[list[Hypothesis]]:
+        """Same as `translate`, without a `TextWarning`: the hypotheses have their warnings."""
         from clearhead.decoding.texts import (
             check_prefixes,
             chosen_search,
             translate_texts,
-            warn_of_hypotheses,
             with_errors,
         )
 
@@ -233,7 +279,6 @@ class Translator:
         else:
             what = f"on_error = {on_error!r} is neither 'raise' nor 'return'"
             raise SearchError(what, where="translate")
-        warn_of_hypotheses(found, offset)
         return found
 
     def score(
@@ -416,3 +461,22 @@ class Translator:
             tokenize,
             lowercase,
         )
+
+
+def protected(config: RunConfig) -> Protection:
+    """The spans that count for a model."""
+    return protection_of(config.tokenizer) if config.tokenizer.has_symbols else SOFTWARE
+
+
+def terms_for(
+    entries: Iterable[tuple[str, str]],
+    config: RunConfig,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    where: str | Path = "the glossary",
+) -> Glossary:
+    """The glossary of these terms and translations; a DataError if there is none."""
+    glossary = Glossary(entries, (tokenizers[0].form, tokenizers[1].form), protected(config))
+    if not len(glossary):
+        todo = "write a term, a tab and its translation on each line"
+        raise DataError("the glossary has no term with a translation", where=where, todo=todo)
+    return glossary

@@ -27,6 +27,7 @@ from clearhead.cli import (
     phrasebook,
     prune,
     score,
+    serve,
     study,
     train,
     translate,
@@ -39,7 +40,7 @@ COMMANDS = {
     module.__name__.rpartition(".")[2].rstrip("_"): module
     for module in (
         *(init, train, translate, classify, evaluate, score, inspect, study, figures, align),
-        *(prune, export, import_, phrasebook),
+        *(prune, export, import_, phrasebook, serve),
     )
 }
 
@@ -58,6 +59,7 @@ Train a translator or a classifier on your own data, measure it, and use it.
   clearhead align runs/my-model --source a.en --target a.de > a.align
   clearhead prune runs/my-model --heads 2 -o runs/smaller
   clearhead export runs/my-model --format ctranslate2
+  clearhead serve runs/my-model --port 8000
   clearhead import hf hf:bert-base-uncased runs/bert
 """
 

@@ -8,6 +8,7 @@ translation may begin a form with a capital; of a term in capitals it has capita
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -65,6 +66,18 @@ class Glossary:
                 words = tuple(_words(source.lower()))
                 self._entries.setdefault(words, []).append((source, found))
                 self._longest[words[0]] = max(len(words), self._longest.get(words[0], 0))
+
+    def before(self, other: Glossary) -> Glossary:
+        """A glossary with the terms of both, of which these come first."""
+        both = copy(other)
+        both._entries = {words: [*found] for words, found in self._entries.items()}
+        for words, found in other._entries.items():
+            both._entries.setdefault(words, []).extend(found)
+        both._longest = {
+            word: max(self._longest.get(word, 0), other._longest.get(word, 0))
+            for word in self._longest | other._longest
+        }
+        return both
 
     def __len__(self) -> int:
         """The number of different forms of the sources, in any case."""

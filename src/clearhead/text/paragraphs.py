@@ -20,7 +20,7 @@ from clearhead.text.spans import (
     find_copies,
     in_order,
 )
-from clearhead.text.units import Tag, Unit
+from clearhead.text.units import Tag, Unit, moved
 
 _BREAK = re.compile(r"\s*\n\s*")
 
@@ -72,6 +72,14 @@ class Means:
     target_language: str = ""
 
 
+class Pair(NamedTuple):
+    """A sentence and its translation, both with their spans, and the confidence, if any."""
+
+    source: str
+    target: str
+    confidence: float | None = None
+
+
 class Done(NamedTuple):
     """A translated unit, None without anything to translate, and the remarks on its sentences.
 
@@ -83,6 +91,7 @@ class Done(NamedTuple):
     remarks: tuple[Remark, ...] = ()
     confidence: float | None = None
     remembered: bool = False
+    sentences: tuple[Pair, ...] = ()
 
 
 def translate_units(units: Sequence[Unit], means: Means) -> list[Done]:
@@ -116,6 +125,10 @@ class _Paragraph(ABC):
         divided = [_fitting(sentence, fits) for sentence in whole]
         self._parts = [part for parts in divided for part in parts]
         self._is_divided = len(self._parts) > len(whole)
+
+    @abstractmethod
+    def written(self, start: int, end: int) -> str:
+        """A range of the unit that is divided into sentences, with its spans."""
 
     @abstractmethod
     def has_words(self, text: str) -> bool:
@@ -170,7 +183,18 @@ class _Paragraph(ABC):
         confidences = [each.confidence for each in found if each.confidence is not None]
         least = min(confidences, default=None)
         remembered = all(known[text].remembered for text in self.asked())
-        return Done(self._with_spans(unit), tuple(dict.fromkeys(remarks)), least, remembered)
+        new = self._with_spans(unit)
+        pairs = tuple(self._pairs(unit, new, found))
+        return Done(new, tuple(dict.fromkeys(remarks)), least, remembered, pairs)
+
+    def _pairs(self, unit: Unit, new: Unit, found: Sequence[Translation]) -> Iterator[Pair]:
+        """The sentences; the translated unit is given without and with its spans."""
+        _, changes = self.changes(unit)
+        position = moved([(start, end, len(text)) for start, end, _, text in changes])
+        ranges = self._ranges_of(unit.text, found)
+        for translation, (source, target) in zip(found, ranges, strict=True):
+            start, end = map(position, target)
+            yield Pair(self.written(*source), new.text[start:end], translation.confidence)
 
     def _translations(self, known: Mapping[str, Translation]) -> list[Translation]:
         return [known.get(_read(part.text), Translation(part.text)) for part in self._parts]
@@ -234,10 +258,12 @@ class _WithSymbols(_Paragraph):
             if breaks:
                 ranges = sorted([*ranges, *breaks])
                 masked = Protection().mask(unit.text, ranges)
-        changes = zip(ranges, masked.symbols, strict=True)
-        symbolic = unit.replaced([(start, end, symbol) for (start, end), symbol in changes])
-        super().__init__(unit, ranges, symbolic, means)
+        changes = [(*each, symbol) for each, symbol in zip(ranges, masked.symbols, strict=True)]
+        super().__init__(unit, ranges, unit.replaced(changes), means)
         self._masked = masked
+
+    def written(self, start: int, end: int) -> str:
+        return self._masked.written(start, end)
 
     def has_words(self, text: str) -> bool:
         return any(map(str.isalpha, text))
@@ -260,6 +286,9 @@ class _WithoutSymbols(_Paragraph):
         unit = _with_empty_tags(unit)
         self._lines = _within_lines(means.protection)
         super().__init__(unit, self._lines.ranges(unit.text), unit, means)
+
+    def written(self, start: int, end: int) -> str:
+        return self.unit.text[start:end]
 
     def has_words(self, text: str) -> bool:
         return any(map(str.isalpha, self._lines.mask(text).text))

@@ -110,6 +110,11 @@ class Masked:
         """The symbol of each span."""
         return _SYMBOL.findall(self.text) if self.has_symbols else []
 
+    def written(self, start: int, end: int) -> str:
+        """A range of the text with its spans."""
+        spans = iter(self.spans[len(_SYMBOL.findall(self.text[:start])) :])
+        return _SYMBOL.sub(lambda _: next(spans), self.text[start:end])
+
     def places(self, translation: str) -> list[tuple[int, int]]:
         """The position of each symbol of a translation, and the number of its span, or -1.
 

@@ -22,6 +22,25 @@ def line_counter(content: str) -> Callable[[int], int]:
     return lambda position: bisect_right(starts, position) + 1
 
 
+def moved(changes: Sequence[tuple[int, int, int]]) -> Callable[[int], int]:
+    """Gives the new position of an old one, if ranges (start, end) get other lengths.
+
+    The changes are in ascending order. A position within a range moves to its start.
+    """
+    gains = [0]  # what positions gain after so many ranges
+    for start, end, length in changes:
+        gains.append(gains[-1] + length - (end - start))
+    ends = [end for _, end, _ in changes]
+
+    def position(old: int) -> int:
+        before = bisect_right(ends, old)
+        if before < len(changes):
+            old = min(old, changes[before][0])
+        return old + gains[before]
+
+    return position
+
+
 class Tag(NamedTuple):
     """An inline element around `text[start:end]`, as it is written; an empty one has no closing.
 
@@ -56,19 +75,11 @@ class Unit:
 
         Tags move with the text. Nothing of the new text is kept.
         """
-        text, done, gains = "", 0, [0]  # what positions gain after so many ranges
+        text, done = "", 0
         for start, end, new in changes:
             text += self.text[done:start] + new
             done = end
-            gains.append(gains[-1] + len(new) - (end - start))
-        ends = [end for _, end, _ in changes]
-
-        def position(old: int) -> int:
-            before = bisect_right(ends, old)
-            if before < len(changes):
-                old = min(old, changes[before][0])  # a position within a range is at its start
-            return old + gains[before]
-
+        position = moved([(start, end, len(new)) for start, end, new in changes])
         tags = [t._replace(start=position(t.start), end=position(t.end)) for t in self.tags]
         return replace(self, text=text + self.text[done:], tags=tuple(tags), keep=())
 

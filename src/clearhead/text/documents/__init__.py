@@ -16,7 +16,7 @@ from clearhead.text.documents.plain import read_column, read_json_strings, read_
 from clearhead.text.documents.po import read_po
 from clearhead.text.documents.subtitles import read_subtitles
 from clearhead.text.documents.xliff import read_xliff
-from clearhead.text.paragraphs import Done
+from clearhead.text.paragraphs import Done, Pair
 from clearhead.text.units import Document, Skipped, Unit
 
 Reader = Callable[[str, str, str], Document]
@@ -82,7 +82,7 @@ class Result:
     `texts` are translated, `remembered` of them by a memory. `remarks` have the place and the text
     of each; `skipped` are the texts that stay. `confidences` have the place of each translated text
     and its confidence, from 0 to 1: the least of those of its sentences. Texts without one are left
-    out.
+    out. `sentences` are those of the translated texts.
     """
 
     data: bytes = b""
@@ -91,6 +91,7 @@ class Result:
     remarks: list[tuple[str, Remark]] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     confidences: list[tuple[str, float]] = field(default_factory=list)
+    sentences: list[Pair] = field(default_factory=list)
 
 
 def translate_data(
@@ -118,6 +119,7 @@ def translate_data(
             for slot, each in zip(document.slots, done, strict=True):
                 result.texts += each.unit is not None
                 result.remembered += each.remembered
+                result.sentences += each.sentences
                 result.remarks += ((slot.unit.place, remark) for remark in each.remarks)
                 if each.confidence is not None:
                     result.confidences.append((slot.unit.place, each.confidence))

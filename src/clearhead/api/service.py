@@ -1,0 +1,666 @@
+"""A model that many callers use at the same time: a bounded queue, and batches of several requests.
+
+One thread owns the model. It takes items of several requests at a time, so that one request does
+not wait for another one to end, and many small requests are as fast as one large one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from clearhead.api.classifier import Classifier, Prediction
+from clearhead.api.documents import links_of, means_of, translated_with
+from clearhead.api.loading import LoadOptions, load
+from clearhead.api.translator import Translator
+from clearhead.data.labels import Labels
+from clearhead.decoding.ctranslate2_library import NAME
+from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.texts import chosen_search
+from clearhead.errors import ClearheadError, ConfigError, warn
+from clearhead.folder.manifest import MANIFEST
+from clearhead.folder.model_folder import ModelFolder, open_folder
+from clearhead.settings import SearchConfig
+from clearhead.text.documents import Result
+from clearhead.text.paragraphs import Links
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks whether the model folder has changed."""
+
+MOST_WAITING = 60.0
+"""The longest time in seconds after which a refused caller is told to try again."""
+
+MOST_GLOSSARIES = 16
+"""Glossaries of requests that are kept ready for the next request."""
+
+
+class BusyError(ClearheadError):
+    """The queue is full, so the request was refused; `retry_after` has seconds to wait."""
+
+    def __init__(self, what: str, retry_after: int, **parts: Any) -> None:
+        super().__init__(what, **parts)
+        self.retry_after = retry_after
+
+
+class LateError(ClearheadError):
+    """A request took longer than its limit, so it was given up."""
+
+
+class StoppedError(ClearheadError):
+    """A request was cancelled, or the service was closed."""
+
+
+class LimitError(ClearheadError):
+    """A request is larger than the service allows."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a service does at most.
+
+    Args:
+        requests: at the same time, the waiting ones included; further ones are refused.
+        characters: of a request.
+        tokens: of the sources of a request.
+        seconds: of a request, after which it is given up.
+    """
+
+    requests: int = 64
+    characters: int = 100_000
+    tokens: int = 1_000_000
+    seconds: float = 60.0
+
+
+class Ticket:
+    """One request of a client: all that is computed for it ends with it.
+
+    Attributes:
+        client: whose request it is; clients take turns.
+        deadline: when the request is given up, by `time.monotonic`.
+        is_cancelled: whether nobody waits for it any more.
+    """
+
+    def __init__(self, client: str, seconds: float) -> None:
+        self.client = client
+        self.deadline = time.monotonic() + seconds
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Give the request up; what is not yet computed is left out."""
+        self.is_cancelled = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was cancelled, or is too late."""
+        return self.is_cancelled or time.monotonic() > self.deadline
+
+    @property
+    def error(self) -> ClearheadError:
+        """Why the request is over."""
+        if self.is_cancelled:
+            return StoppedError("the request was cancelled")
+        what, todo = "the request took too long", "send a shorter text, or try again later"
+        return LateError(what, todo=todo)
+
+
+Operation = Callable[[Any, Sequence[Any]], Sequence[Any]]
+"""A function of the model and some items. Items of equal operations are computed together."""
+
+
+@dataclass(frozen=True)
+class Translating:
+    """Translates items, each a text and the beginning of its translation."""
+
+    search: SearchConfig
+    normalise: bool = False
+    terms: frozenset[tuple[str, str]] = frozenset()
+
+    def __call__(
+        self, model: Translator, items: Sequence[tuple[str, str]]
+    ) -> list[list[Hypothesis]]:
+        texts, prefixes = ([*side] for side in zip(*items, strict=True))
+        return _with_terms(model, self.terms).hypotheses(
+            texts,
+            search=self.search,
+            prefixes=prefixes if any(prefixes) else None,
+            normalise=self.normalise,
+            batch_size=len(texts),
+            on_error="return",
+        )
+
+
+_WITH_TERMS: WeakKeyDictionary[Translator, dict[frozenset, Translator]] = WeakKeyDictionary()
+"""Of each translator, those with the terms of the latest requests."""
+
+
+def _with_terms(translator: Translator, terms: frozenset[tuple[str, str]]) -> Translator:
+    if not terms:
+        return translator
+    made = _WITH_TERMS.setdefault(translator, {})
+    if terms not in made:
+        if len(made) >= MOST_GLOSSARIES:
+            del made[next(iter(made))]
+        made[terms] = translator.with_terms(dict(terms))
+    return made[terms]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Scores items, each a source and its translation."""
+
+    def __call__(self, model: Translator, items: Sequence[tuple[str, str]]) -> list[Hypothesis]:
+        return model.score(*zip(*items, strict=True), batch_size=len(items))
+
+
+@dataclass(frozen=True)
+class Classifying:
+    """Classifies items."""
+
+    top: int | None = None
+    normalise: bool = False
+
+    def __call__(self, model: Classifier, items: Sequence[Any]) -> list[list[Prediction]]:
+        return model.classify(items, top=self.top, normalise=self.normalise, batch_size=len(items))
+
+
+@dataclass(frozen=True, eq=False)
+class Calling:
+    """Calls a function with the model, alone."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, model: Any, items: Sequence[None]) -> list[Any]:
+        return [self.function(model)]
+
+
+@dataclass(eq=False)
+class _Request:
+    """Items that wait for an operation, and their results."""
+
+    operation: Operation
+    items: Sequence[Any]
+    sizes: Sequence[int]
+    ticket: Ticket
+    progress: Callable[[int], None] | None = None
+    done: Future[list[Any]] = field(default_factory=Future)
+    taken: int = 0
+    results: dict[int, Any] = field(default_factory=dict)
+
+    def add(self, found: Mapping[int, Any]) -> None:
+        self.results |= found
+        if self.progress is not None:
+            self.progress(len(self.results))
+        if len(self.results) == len(self.items) and not self.done.done():
+            self.done.set_result([self.results[i] for i in range(len(self.items))])
+
+    def fail(self, error: BaseException) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+class Batch(NamedTuple):
+    """What was computed together: numbers of requests, items and tokens, and the seconds."""
+
+    requests: int
+    items: int
+    tokens: int
+    seconds: float
+
+
+class Service:
+    """A model that many callers, in several threads, use at the same time.
+
+        with clearhead.Service("runs/my-model") as service:
+            service.translate(["A man sleeps."])
+
+    The model is loaded when it is first needed. If the model folder changes, the service loads it
+    again; requests go on with the old model until then, and none is lost. Translations have their
+    warnings in `Hypothesis.warnings` alone.
+
+    Args:
+        folder: a model folder, or several of translators that work together.
+        options: what runs the model, and how.
+        limits: what it does at most.
+        batch_tokens: about the number of source tokens that are computed together.
+        gather: seconds to wait for further requests before a batch, if there were several before.
+        on_batch: called after each batch.
+
+    Raises:
+        ModelFolderError: the folder is missing, damaged, or of another version.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path | Sequence[str | Path],
+        options: LoadOptions | None = None,
+        *,
+        limits: Limits | None = None,
+        batch_tokens: int = 1024,
+        gather: float = 0.003,
+        on_batch: Callable[[Batch], None] | None = None,
+    ) -> None:
+        self._folders = [folder] if isinstance(folder, str | Path) else [*folder]
+        self._options = options or LoadOptions()
+        self.limits = limits or Limits()
+        self._batch_tokens, self._gather, self._on_batch = batch_tokens, gather, on_batch
+        self.folder: ModelFolder = open_folder(self._folders[0])
+        self._model: Any = None
+        self._loading = threading.Lock()
+        self._changed = threading.Condition()
+        self._waiting: OrderedDict[str, deque[_Request]] = OrderedDict()
+        self._tickets = 0
+        self._is_shared = False
+        self._closed = threading.Event()
+        self._tokens_waiting = 0
+        self._speed = 0.0  # tokens a second, of the latest batch
+        self._inside: Service | None = None
+        self._threads = [
+            threading.Thread(target=work, name=f"clearhead {work.__name__}", daemon=True)
+            for work in (self._compute, self._reload)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def model(self) -> Any:
+        """The translator or classifier, which is loaded now if it was not yet."""
+        with self._loading:
+            if self._model is None:
+                self._stamp = self._stamped()
+                self._model = load(self._folders, self._options)
+                self.folder = self._model.folder
+            return self._model
+
+    @property
+    def task(self) -> str:
+        """`translation` or `classification`."""
+        return self.folder.config.task
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of a classifier, which is not loaded for that; empty for a translator."""
+        return Labels.of(self.folder).names if self.task == "classification" else ()
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that are not finished."""
+        return self._tickets
+
+    @contextmanager
+    def ticket(self, client: str = "", seconds: float | None = None) -> Iterator[Ticket]:
+        """A request of a client; all that is computed within the block belongs to it.
+
+            with service.ticket("client 1", seconds=10) as ticket:
+                service.translate(["A man sleeps."], ticket=ticket)
+
+        Raises:
+            BusyError: there are too many requests at the same time.
+            StoppedError: the service is closed.
+        """
+        with self._changed:
+            if self._closed.is_set():
+                raise StoppedError("the service is closed")
+            if self._tickets >= self.limits.requests:
+                raise BusyError(
+                    f"there are {self._tickets:,} requests already",
+                    self.retry_after,
+                    todo="try again later",
+                )
+            self._tickets += 1
+        ticket = Ticket(client, seconds or self.limits.seconds)
+        try:
+            yield ticket
+        finally:
+            ticket.cancel()
+            with self._changed:
+                self._tickets -= 1
+                self._changed.notify_all()
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        prefixes: Sequence[str] | None = None,
+        normalise: bool = False,
+        terms: Mapping[str, str] | None = None,
+        progress: Callable[[int], None] | None = None,
+        ticket: Ticket | None = None,
+        **choices: Any,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence, best first; see `Translator.translate`.
+
+        Args:
+            texts: one sentence each.
+            prefixes: for each text the beginning of its translation.
+            normalise: bring the texts into the style of the training text first.
+            terms: terms with the translations that they must have.
+            progress: called with the number of sentences that are done, by another thread.
+            ticket: the request that this belongs to; by default a new one.
+            choices: single settings of `SearchConfig`.
+
+        Raises:
+            LimitError: the texts have more characters or tokens than the service allows.
+            BusyError, LateError, StoppedError: see these.
+            ClearheadError: as in `Translator.translate`.
+        """
+        self.check_task("translation")
+        self.check_size(sum(map(len, texts)))
+        translator: Translator = self.model
+        if prefixes is not None and len(prefixes) != len(texts):
+            raise ConfigError(f"there are {len(texts)} texts and {len(prefixes)} prefixes")
+        search = chosen_search(translator.search, choices)
+        if search.method == "sampling":
+            # Draws depend on the number of a text among those that are translated together.
+            chosen = {"search": search, "prefixes": prefixes, "normalise": normalise}
+            return self.call(lambda model: model.translate(texts, **chosen), ticket)
+        operation = Translating(search, normalise, frozenset((terms or {}).items()))
+        items = list(zip(texts, prefixes or [""] * len(texts), strict=True))
+        return self._run(operation, items, self._tokens(texts), ticket, progress)
+
+    def translate_data(
+        self,
+        data: bytes | str,
+        format: str = "text",
+        *,
+        where: str = "the text",
+        column: str | int | None = None,
+        alternatives: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+        ticket: Ticket | None = None,
+        **options: Any,
+    ) -> list[Result]:
+        """A text of several sentences, or a document, in the other language.
+
+        The first result is the best one. Each of the `alternatives` after it has the next best
+        translation of each sentence, where there is one.
+
+        Args:
+            data: the content; a `str` for texts and texts with markup.
+            format: as in `Translator.translate_document`.
+            where: the name of the document, for errors and remarks.
+            column: of a table: its name, or its number from 0.
+            alternatives: the number of further results.
+            progress: called with the numbers of sentences that are done, and of all.
+            ticket: the request that this belongs to; by default a new one.
+            options: those of `translate`.
+
+        Raises:
+            ClearheadError: as in `translate` and `Translator.translate_document`.
+        """
+        self.check_task("translation")
+        self.check_size(len(data))
+        if ticket is None:
+            with self.ticket() as ticket:
+                return self.translate_data(
+                    data,
+                    format,
+                    where=where,
+                    column=column,
+                    alternatives=alternatives,
+                    progress=progress,
+                    ticket=ticket,
+                    **options,
+                )
+        known: dict[str, list[Hypothesis]] = {}
+        options = {**options, "n_best": alternatives + 1}
+        if alternatives:
+            beam = options.get("beam_size", self.folder.config.search.beam_size)
+            options["beam_size"] = max(beam, alternatives + 1)
+
+        def run(rank: int, texts: Sequence[str]) -> list[list[Hypothesis]]:
+            new = [text for text in dict.fromkeys(texts) if text not in known]
+
+            def done(count: int) -> None:
+                if progress is not None:
+                    progress(count, len(new))
+
+            found = self.translate(new, progress=done, ticket=ticket, **options)
+            for hypotheses in found:
+                if (error := hypotheses[0].error) is not None:
+                    raise error
+            known.update(zip(new, found, strict=True))
+            return [[known[text][min(rank, len(known[text]) - 1)]] for text in texts]
+
+        def link(pairs: Sequence[tuple[str, str]]) -> Sequence[Links]:
+            return self.align(pairs, ticket=ticket)
+
+        return [
+            translated_with(
+                means_of(self.model, partial(run, rank), link), data, format, where, column
+            )
+            for rank in range(alternatives + 1)
+        ]
+
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, ticket: Ticket | None = None
+    ) -> list[Hypothesis]:
+        """How probable each target is as the translation of its source; see `Translator.score`."""
+        self.check_task("translation")
+        self.check_size(sum(map(len, (*sources, *targets))))
+        if len(sources) != len(targets):
+            raise ConfigError(f"there are {len(sources)} sources and {len(targets)} targets")
+        items = list(zip(sources, targets, strict=True))
+        return self._run(Scoring(), items, self._tokens(sources), ticket)
+
+    def classify(
+        self,
+        texts: Sequence[str],
+        *,
+        top: int | None = None,
+        normalise: bool = False,
+        ticket: Ticket | None = None,
+    ) -> list[list[Prediction]]:
+        """The most probable labels of each text, best first; see `Classifier.classify`."""
+        self.check_task("classification")
+        self.check_size(sum(map(len, texts)))
+        sizes = [len(text) // 4 + 1 for text in texts]
+        return self._run(Classifying(top, normalise), texts, sizes, ticket)
+
+    def align(
+        self, pairs: Sequence[tuple[str, str]], *, ticket: Ticket | None = None
+    ) -> list[Links]:
+        """The links between the words of each pair of a sentence and its translation.
+
+        Words and punctuation marks count from 0, as in `clearhead align`.
+        """
+        self.check_task("translation")
+        return self.inside(lambda model: links_of(model, pairs), ticket) if pairs else []
+
+    def call(self, function: Callable[[Any], Any], ticket: Ticket | None = None) -> Any:
+        """The result of a function of the model, which no other request uses meanwhile."""
+        return self._run(Calling(function), [None], [1], ticket)[0]
+
+    def inside(self, function: Callable[[Any], Any], ticket: Ticket | None = None) -> Any:
+        """The result of a function that looks inside the model.
+
+        It gets a model of its own, which PyTorch runs. So it may change it with `clearhead.edit`,
+        and other requests go on meanwhile.
+        """
+        with self._loading:
+            if self._inside is None:
+                engine = "torch" if self.task == "translation" else "auto"
+                options = replace(self._options, engine=engine, compute_type="")
+                self._inside = Service(self._folders, options, limits=self.limits)
+        return self._inside.call(function, ticket)
+
+    def close(self) -> None:
+        """Finish the requests that were accepted, and end. Further ones are refused."""
+        with self._changed:
+            self._closed.set()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._tickets)
+        for thread in self._threads:
+            thread.join()
+        if self._inside is not None:
+            self._inside.close()
+
+    def check_task(self, task: str) -> None:
+        """Raise a `ConfigError` if the model has another task."""
+        if self.task != task:
+            kinds = {"translation": "translator", "classification": "classifier"}
+            raise ConfigError(f"the model is a {kinds[self.task]}, not a {kinds[task]}")
+
+    def check_size(self, characters: int) -> None:
+        """Raise a `LimitError` if a request has too many characters."""
+        if characters > (most := self.limits.characters):
+            what = f"the request has {characters:,} characters, and {most:,} are allowed"
+            raise LimitError(what, todo="divide the text")
+
+    def _tokens(self, texts: Sequence[str]) -> list[int]:
+        tokenizer = self.model.source_tokenizer
+        sizes = [len(ids) + 1 for ids in tokenizer.encode_batch(texts)]
+        if sum(sizes) > (most := self.limits.tokens):
+            what = f"the request has {sum(sizes):,} tokens, and {most:,} are allowed"
+            raise LimitError(what, todo="divide the text")
+        return sizes
+
+    def _run(
+        self,
+        operation: Operation,
+        items: Sequence[Any],
+        sizes: Sequence[int],
+        ticket: Ticket | None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Any]:
+        """The result for each item."""
+        if ticket is None:
+            with self.ticket() as ticket:
+                return self._run(operation, items, sizes, ticket, progress)
+        if not items:
+            return []
+        request = _Request(operation, items, sizes, ticket, progress)
+        with self._changed:
+            self._waiting.setdefault(ticket.client, deque()).append(request)
+            self._tokens_waiting += sum(sizes)
+            self._changed.notify_all()
+        try:
+            return request.done.result(max(0.0, ticket.deadline - time.monotonic()))
+        except TimeoutError:
+            raise ticket.error from None
+
+    def _compute(self) -> None:
+        """The thread that owns the model: compute batch after batch."""
+        while (batch := self._next()) is not None:
+            operation, parts = batch
+            items = [request.items[i] for request, indices in parts.items() for i in indices]
+            begin = time.monotonic()
+            try:
+                found = iter(operation(self.model, items))
+            except BaseException as error:
+                for request in parts:
+                    request.fail(error)
+                continue
+            seconds = time.monotonic() - begin
+            tokens = sum(r.sizes[i] for r, indices in parts.items() for i in indices)
+            self._speed = tokens / max(seconds, 1e-6)
+            for request, indices in parts.items():
+                request.add({i: next(found) for i in indices})
+            if self._on_batch is not None:
+                self._on_batch(Batch(len(parts), len(items), tokens, seconds))
+
+    def _next(self) -> tuple[Operation, dict[_Request, list[int]]] | None:
+        """The next operation, and the indices of its items by request; None at the end."""
+        with self._changed:
+            while True:
+                self._drop()
+                if self._waiting:
+                    break
+                if self._closed.is_set() and not self._tickets:
+                    return None
+                self._changed.wait()
+            if self._is_shared:
+                until = time.monotonic() + self._gather
+                while self._tokens_waiting < self._batch_tokens:
+                    left = until - time.monotonic()
+                    if left <= 0 or not self._changed.wait(left):
+                        break
+                self._drop()
+            parts = self._take()
+            self._is_shared = len(parts) > 1
+            return next(iter(parts)).operation, parts
+
+    def _drop(self) -> None:
+        """Remove the requests that are over."""
+        for client, requests in [*self._waiting.items()]:
+            for request in [each for each in requests if each.ticket.is_over]:
+                requests.remove(request)
+                self._tokens_waiting -= sum(request.sizes[request.taken :])
+                request.fail(request.ticket.error)
+            if not requests:
+                del self._waiting[client]
+
+    def _take(self) -> dict[_Request, list[int]]:
+        """Take the items of a batch: of the clients by turns, and of their requests by turns."""
+        operation = next(iter(self._waiting.values()))[0].operation
+        parts: dict[_Request, list[int]] = {}
+        tokens, served = 0, dict[str, None]()
+        while tokens < self._batch_tokens:
+            before = tokens
+            for client, requests in [*self._waiting.items()]:
+                request = next((r for r in requests if r.operation == operation), None)
+                if request is None or tokens >= self._batch_tokens:
+                    continue
+                parts.setdefault(request, []).append(request.taken)
+                tokens += request.sizes[request.taken]
+                request.taken += 1
+                served[client] = None
+                requests.remove(request)
+                if request.taken < len(request.items):
+                    requests.append(request)
+                if not requests:
+                    del self._waiting[client]
+            if tokens == before:
+                break
+        self._tokens_waiting -= tokens
+        for client in served:
+            if client in self._waiting:
+                self._waiting.move_to_end(client)
+        return parts
+
+    @property
+    def retry_after(self) -> int:
+        """Seconds after which what waits now will be computed, about."""
+        seconds = self._tokens_waiting / self._speed if self._speed else 1.0
+        return round(min(MOST_WAITING, max(1.0, seconds)))
+
+    def _stamped(self) -> list[tuple[int, ...]]:
+        """What changes when a folder or its export does."""
+        found = list[tuple[int, ...]]()
+        for folder in map(Path, self._folders):
+            for path in (folder / MANIFEST, folder / NAME / MANIFEST):
+                try:
+                    state = os.stat(os.path.expanduser(path))
+                except OSError:
+                    continue
+                found.append((state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
+        return found
+
+    def _reload(self) -> None:
+        """The thread that loads the model again when its folder changes."""
+        while not self._closed.wait(LOOK_EVERY):
+            if self._model is None or (stamp := self._stamped()) == self._stamp:
+                continue
+            self._stamp = stamp
+            try:
+                model = load(self._folders, self._options)
+            except ClearheadError as error:
+                warn(f"the changed model was not loaded, so the one before is used: {error}")
+                continue
+            with self._loading:
+                self._model, self.folder = model, model.folder

@@ -1,0 +1,148 @@
+"""Documents that are uploaded, translated in the background, and downloaded."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from fastapi.responses import Response
+
+from clearhead.api.service import Service, Ticket
+from clearhead.errors import ClearheadError, DataError
+from clearhead.serve.server import Server
+
+KIND = "document"
+
+
+class Documents:
+    """The documents of a server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server, self._store = server, server.store
+
+    def start(
+        self, service: Service, client: str, content: bytes, name: str, form: str, **options: Any
+    ) -> str:
+        """Begin to translate a document; returns its id.
+
+        Raises:
+            BusyError: there are too many requests.
+            FullError: there is no space.
+        """
+        entry = {
+            "state": "waiting",
+            "name": translated_name(name, service.folder.config.data.languages[1]),
+            "process": os.getpid(),
+            "done": 0,
+            "total": 0,
+            "texts": 0,
+            "characters": 0,
+            "error": None,
+            "warnings": [],
+        }
+        key = self._store.add(KIND, entry, {})
+
+        def work(ticket: Ticket) -> None:
+            shown = 0.0
+
+            def progress(done: int, total: int) -> None:
+                nonlocal shown
+                entry.update(state="translating", done=done, total=total)
+                if time.monotonic() - shown > 0.5:
+                    shown = time.monotonic()
+                    self._store.update(KIND, key, entry)
+
+            try:
+                options["progress"] = progress
+                found = self.translate(service, content, name, form, ticket, **options)
+            except ClearheadError as error:
+                entry.update(state="error", error=str(error))
+            else:
+                self._store.write(KIND, key, "result", found.data)
+                warnings = [
+                    {"kind": remark.kind, "text": remark.text, "place": place}
+                    for place, remark in found.remarks
+                ]
+                characters = sum(len(pair.source) for pair in found.sentences)
+                entry.update(state="done", texts=found.texts, warnings=warnings[:1000])
+                entry.update(done=entry["total"], characters=characters)
+            self._store.update(KIND, key, entry)
+
+        try:
+            self._server.run_document(service, client, work)
+        except ClearheadError:
+            self._store.remove(KIND, key)
+            raise
+        return key
+
+    def translate(
+        self,
+        service: Service,
+        content: bytes,
+        name: str,
+        form: str,
+        ticket: Ticket,
+        **options: Any,
+    ) -> Any:
+        """The translation of a document."""
+        (found,) = service.translate_data(
+            content,
+            form,
+            where=name,
+            ticket=ticket,
+            normalise=self._server.settings.normalise,
+            **options,
+        )
+        return found
+
+    def state(self, key: str) -> dict[str, Any]:
+        """The state of a document."""
+        entry = self._store.entry(KIND, key)
+        process = entry.pop("process")
+        if entry["state"] in ("waiting", "translating") and not _runs(process):
+            entry.update(state="error", error="the server was interrupted; send it again")
+        return {key: entry[key] for key in entry if key != "characters"}
+
+    def characters(self, key: str) -> int:
+        """The number of characters that were translated."""
+        return self._store.entry(KIND, key)["characters"]
+
+    def answer(self, key: str) -> Response:
+        """The translated document as a download.
+
+        Raises:
+            DataError: it is not done.
+        """
+        entry = self._store.entry(KIND, key)
+        if entry["state"] != "done":
+            raise DataError(entry["error"] or "the document is not translated yet")
+        content = self._store.read(KIND, key, "result")
+        disposition = f"attachment; filename*=UTF-8''{quote(entry['name'])}"
+        return Response(
+            content,
+            media_type="application/octet-stream",
+            headers={"content-disposition": disposition},
+        )
+
+    def remove(self, key: str) -> None:
+        """Remove a document."""
+        self._store.remove(KIND, key)
+
+
+def translated_name(name: str, language: str) -> str:
+    """The name of a translated document: `letter.docx` becomes `letter.de.docx`."""
+    path = PurePosixPath(re.sub(r"[\\/\x00-\x1f]", "_", name)[-200:])
+    return f"{path.stem}.{language}{path.suffix}" if language else path.name
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of this server still runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

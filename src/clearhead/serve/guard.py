@@ -1,0 +1,155 @@
+"""What every request passes: limits of its size and time, headers of safety, the log, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from clearhead.serve.metrics import Metrics
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""The page loads nothing from elsewhere, and runs no script within its text."""
+
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+SLOWEST = 30.0
+"""Seconds in which a part of a request must arrive, or a part of an answer must be taken."""
+
+
+class TooLargeError(Exception):
+    """The body of a request is larger than allowed."""
+
+
+class Guard:
+    """ASGI middleware.
+
+    Args:
+        app: what answers.
+        body: bytes of a request at most.
+        metrics: count the requests.
+        refuse: gives seconds to wait if no request can be accepted now.
+        log: print a line for each request.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        body: int,
+        metrics: Metrics,
+        refuse: Callable[[], int | None],
+        log: bool = True,
+    ) -> None:
+        self._app, self._body, self._metrics = app, body, metrics
+        self._refuse, self._log = refuse, log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begin, status, received = time.monotonic(), 0, 0
+        scope["notes"] = notes = dict[str, Any]()  # of the request, for its line in the log
+
+        async def limited_receive() -> Message:
+            nonlocal received
+            message = await (asyncio.wait_for(receive(), SLOWEST) if not status else receive())
+            received += len(message.get("body", b""))
+            if received > self._body:
+                raise TooLargeError
+            return message
+
+        async def safe_send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            # A reader that takes nothing must not keep the answer in memory for ever.
+            await asyncio.wait_for(send(message), SLOWEST)
+
+        try:
+            length = dict(scope["headers"]).get(b"content-length", b"0")
+            if scope["method"] == "POST" and (seconds := self._refuse()) is not None:
+                await answer(safe_send, scope, 503, "the server is busy", seconds)
+            elif length.isdigit() and int(length) > self._body:
+                raise TooLargeError
+            else:
+                await self._app(scope, limited_receive, safe_send)
+        except TooLargeError:
+            if not status:
+                what = f"the request has more than {self._body:,} bytes"
+                await answer(safe_send, scope, 413, what)
+        except TimeoutError:
+            if not status:
+                await answer(safe_send, scope, 408, "the request did not arrive in time")
+        except ConnectionError:
+            pass  # the client has gone
+        finally:
+            seconds = time.monotonic() - begin
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.request(scope["method"], route, status, seconds)
+            if self._log and route not in ("/health", "/ready", "/metrics"):
+                line = {
+                    "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+                    "method": scope["method"],
+                    "route": route,
+                    "status": status,
+                    "ms": round(1000 * seconds, 1),
+                    **notes,
+                }
+                print(json.dumps(line, ensure_ascii=False), file=sys.stderr, flush=True)
+
+
+async def answer(
+    send: Send, scope: Scope, status: int, what: str, retry_after: int | None = None
+) -> None:
+    """Send an error in the form of the API that the path belongs to."""
+    status, headers, content = error_answer(scope["path"], status, {"what": what}, retry_after)
+    body = json.dumps(content).encode()
+    start = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    start += [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send({"type": "http.response.body", "body": body})
+
+
+def error_answer(
+    path: str, status: int, error: dict[str, Any], retry_after: int | None = None
+) -> tuple[int, dict[str, str], dict[str, Any]]:
+    """The status, the headers and the content of an error, as the API of the path has them.
+
+    `error` has what, where, why and todo.
+    """
+    headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+    if path.startswith("/v1/") or path in ("/health", "/ready", "/metrics"):
+        return status, headers, {"error": error}
+    message = "; ".join(str(error[part]) for part in ("what", "why", "todo") if error.get(part))
+    if path.startswith("/v2/"):
+        status = {503: 429, 401: 403}.get(status, status)
+        return status, headers, {"message": message}
+    status = {503: 429, 401: 403, 404: 400 if error.get("what") else 404}.get(status, status)
+    return status, headers, {"error": message}

@@ -1,0 +1,131 @@
+"""The models of a server, by name and by their languages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from clearhead.api.loading import LoadOptions
+from clearhead.api.service import Batch, Limits, Service
+from clearhead.errors import ClearheadError, ConfigError
+
+DETECTED = 2000
+"""Characters of a text that show its language."""
+
+
+class UnknownError(ClearheadError):
+    """A request names something that the server does not have."""
+
+
+class Models:
+    """The services of a server.
+
+    Args:
+        folders: the model folders; the name of a model is that of its folder.
+        options: what runs the models, and how.
+        limits: what each service does at most.
+        on_batch: called after each batch with the name of the model.
+
+    Raises:
+        ConfigError: two folders have the same name.
+        ModelFolderError: a folder is missing, damaged, or of another version.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[str],
+        options: LoadOptions,
+        limits: Limits,
+        on_batch: Callable[[str, Batch], None],
+    ) -> None:
+        self.services: dict[str, Service] = {}
+        for folder in folders:
+            name = Path(folder).resolve().name
+            if name in self.services:
+                what, todo = f"two models have the name {name!r}", "rename one of the folders"
+                raise ConfigError(what, where=folder, todo=todo)
+
+            def observe(batch: Batch, name: str = name) -> None:
+                on_batch(name, batch)
+
+            self.services[name] = Service(folder, options, limits=limits, on_batch=observe)
+
+    def __iter__(self) -> Iterator[tuple[str, Service]]:
+        return iter(self.services.items())
+
+    @property
+    def pairs(self) -> dict[tuple[str, str], str]:
+        """The names of the translators, by their languages; the first one of each pair."""
+        found: dict[tuple[str, str], str] = {}
+        for name, service in self:
+            if service.task == "translation" and all(languages_of(service)):
+                found.setdefault(languages_of(service), name)
+        return found
+
+    def named(self, name: str | None, task: str) -> tuple[str, Service]:
+        """The model of a name, or else the first one of a task.
+
+        Raises:
+            UnknownError: there is none.
+        """
+        of_task = {key: each for key, each in self if each.task == task}
+        if name is None and of_task:
+            return next(iter(of_task.items()))
+        if name not in of_task:
+            noun = {"translation": "translator", "classification": "classifier"}[task]
+            raise UnknownError(
+                f"there is no {noun} {name!r}" if name else f"there is no {noun}",
+                why=f"there are {', '.join(of_task)}" if of_task else None,
+            )
+        return name, of_task[name]
+
+    def translating(self, source: str, target: str) -> tuple[str, Service]:
+        """The translator of two languages, such as `en` and `de-AT`, in any case.
+
+        Raises:
+            UnknownError: there is none.
+        """
+        wanted = source.lower(), target.lower()
+        pairs = {(a.lower(), b.lower()): name for (a, b), name in self.pairs.items()}
+        name = pairs.get(wanted) or next(
+            (name for pair, name in pairs.items() if [*map(base, pair)] == [*map(base, wanted)]),
+            None,
+        )
+        if name is None:
+            raise UnknownError(
+                f"there is no translator from {source} to {target}",
+                why=f"there are {', '.join(f'{a} to {b}' for a, b in self.pairs)}",
+            )
+        return name, self.services[name]
+
+    def detect(self, text: str) -> list[tuple[str, float]]:
+        """The source languages of the translators with their probabilities, the best one first."""
+        sources = list(dict.fromkeys(source for source, _ in self.pairs))
+        ranks = dict(self._identifier.rank(text[:DETECTED]))
+        least = min(ranks.values())
+        found = {source: ranks.get(base(source), least) for source in sources}
+        total = sum(found.values()) or 1.0
+        return sorted(((each, p / total) for each, p in found.items()), key=lambda x: -x[1])
+
+    @cached_property
+    def _identifier(self) -> Any:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+        return LanguageIdentifier.from_modelpath(MODEL_FILE, norm_probs=True)
+
+    def close(self) -> None:
+        """Finish the requests that were accepted."""
+        for _, service in self:
+            service.close()
+
+
+def languages_of(service: Service) -> tuple[str, str]:
+    """The languages of a translator; empty where they are unknown."""
+    return service.folder.config.data.languages
+
+
+def base(language: str) -> str:
+    """The language without its region: `de` of `de-AT`."""
+    return language.replace("_", "-").partition("-")[0].lower()

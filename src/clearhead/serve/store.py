@@ -1,0 +1,107 @@
+"""Uploaded documents and glossaries, in a bounded folder that all processes of a server share."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clearhead.errors import DataError
+from clearhead.folder.files import write_bytes
+from clearhead.serve.models import UnknownError
+
+KEPT = 3600.0
+"""Seconds after which an uploaded document and its translation are removed."""
+
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class FullError(DataError):
+    """The store has no space for another file."""
+
+
+class Store:
+    """Entries of a kind, each a JSON object with files; an entry has a random id.
+
+    A request names an entry by its id alone, so it reaches no other file.
+
+    Args:
+        folder: where the files are.
+        most: bytes of all files.
+    """
+
+    def __init__(self, folder: Path, most: int) -> None:
+        self._folder, self._most = folder, most
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, kind: str, entry: dict[str, Any], files: dict[str, bytes]) -> str:
+        """Store an entry with its files; returns its id.
+
+        Raises:
+            FullError: there is no space.
+        """
+        self._clean()
+        size = sum(map(len, files.values()))
+        if size + sum(path.stat().st_size for path in self._paths()) > self._most:
+            what, todo = "the server keeps too many documents", "try again in some minutes"
+            raise FullError(what, todo=todo)
+        key = secrets.token_hex(16)
+        for name, content in files.items():
+            self.write(kind, key, name, content)
+        self.update(kind, key, entry)
+        return key
+
+    def update(self, kind: str, key: str, entry: dict[str, Any]) -> None:
+        """Replace an entry."""
+        self.write(kind, key, "entry", json.dumps(entry).encode())
+
+    def entry(self, kind: str, key: str) -> dict[str, Any]:
+        """An entry; an `UnknownError` if there is none."""
+        return json.loads(self.read(kind, key, "entry"))
+
+    def entries(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """All entries of a kind."""
+        for path in sorted(self._folder.glob(f"{kind}.*.entry")):
+            key = path.name.split(".")[1]
+            yield key, self.entry(kind, key)
+
+    def write(self, kind: str, key: str, name: str, content: bytes) -> None:
+        """Write a file of an entry."""
+        write_bytes(self._path(kind, key, name), content, DataError)
+
+    def read(self, kind: str, key: str, name: str) -> bytes:
+        """A file of an entry; an `UnknownError` if there is none."""
+        try:
+            return self._path(kind, key, name).read_bytes()
+        except OSError:
+            raise UnknownError(f"there is no such {kind}") from None
+
+    def remove(self, kind: str, key: str) -> None:
+        """Remove an entry; an `UnknownError` if there is none."""
+        self.entry(kind, key)
+        for path in self._folder.glob(f"{kind}.{key}.*"):
+            path.unlink(missing_ok=True)
+
+    def _path(self, kind: str, key: str, name: str) -> Path:
+        if not _ID.fullmatch(key):
+            raise UnknownError(f"there is no such {kind}")
+        return self._folder / f"{kind}.{key}.{name}"
+
+    def _paths(self) -> Iterator[Path]:
+        for path in self._folder.iterdir():
+            if path.is_file():
+                yield path
+
+    def _clean(self) -> None:
+        """Remove the documents that are old."""
+        for path in self._folder.glob("document.*"):
+            try:
+                if time.time() - os.stat(path).st_mtime > KEPT:
+                    path.unlink()
+            except FileNotFoundError:
+                continue
