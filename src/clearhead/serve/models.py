@@ -100,9 +100,15 @@ class Models:
             )
         return name, self.services[name]
 
-    def detect(self, text: str) -> list[tuple[str, float]]:
-        """The source languages of the translators with their probabilities, the best one first."""
-        sources = list(dict.fromkeys(source for source, _ in self.pairs))
+    def detect(self, text: str, target: str | None = None) -> list[tuple[str, float]]:
+        """The source languages of the translators with their probabilities, the best one first.
+
+        With a target language, only those of the translators into it.
+        """
+        wanted = {base(b) for _, b in self.pairs} if target is None else {base(target)}
+        sources = list(dict.fromkeys(a for a, b in self.pairs if base(b) in wanted))
+        if len(sources) < 2:
+            return [(source, 1.0) for source in sources]
         ranks = dict(self._identifier.rank(text[:DETECTED]))
         least = min(ranks.values())
         found = {source: ranks.get(base(source), least) for source in sources}
