@@ -220,7 +220,7 @@ class Batch(NamedTuple):
 class Service:
     """A model that many callers, in several threads, use at the same time.
 
-        with clearhead.Service("runs/my-model") as service:
+        with clearhead.Service("runs/my-model", limits=clearhead.Limits(seconds=10)) as service:
             service.translate(["A man sleeps."])
 
     The model is loaded when it is first needed. If the model folder changes, the service loads it
@@ -258,7 +258,7 @@ class Service:
         self._loading = threading.Lock()
         self._changed = threading.Condition()
         self._waiting: OrderedDict[str, deque[_Request]] = OrderedDict()
-        self._tickets = 0
+        self._tickets: set[Ticket] = set()
         self._is_shared = False
         self._closed = threading.Event()
         self._tokens_waiting = 0
@@ -300,7 +300,7 @@ class Service:
     @property
     def waiting(self) -> int:
         """The number of requests that are not finished."""
-        return self._tickets
+        return len(self._tickets)
 
     @contextmanager
     def ticket(self, client: str = "", seconds: float | None = None) -> Iterator[Ticket]:
@@ -316,20 +316,20 @@ class Service:
         with self._changed:
             if self._closed.is_set():
                 raise StoppedError("the service is closed")
-            if self._tickets >= self.limits.requests:
+            if len(self._tickets) >= self.limits.requests:
                 raise BusyError(
-                    f"there are {self._tickets:,} requests already",
+                    f"there are {len(self._tickets):,} requests already",
                     self.retry_after,
                     todo="try again later",
                 )
-            self._tickets += 1
-        ticket = Ticket(client, seconds or self.limits.seconds)
+            ticket = Ticket(client, seconds or self.limits.seconds)
+            self._tickets.add(ticket)
         try:
             yield ticket
         finally:
             ticket.cancel()
             with self._changed:
-                self._tickets -= 1
+                self._tickets.remove(ticket)
                 self._changed.notify_all()
 
     def _own(self, ticket: Ticket | None) -> AbstractContextManager[Ticket]:
@@ -522,12 +522,18 @@ class Service:
                 self._inside = Service(self._folders, options, limits=self.limits)
         return self._inside.call(function, ticket)
 
-    def close(self) -> None:
-        """Finish the requests that were accepted, and end. Further ones are refused."""
+    def close(self, seconds: float | None = None) -> None:
+        """Finish the requests that were accepted, and end. Further ones are refused.
+
+        Those that are not finished after so many seconds are given up; None: all are finished.
+        """
         with self._changed:
             self._closed.set()
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._tickets)
+            if not self._changed.wait_for(lambda: not self._tickets, seconds):
+                for ticket in self._tickets:
+                    ticket.cancel()
+                self._changed.wait_for(lambda: not self._tickets)
         for thread in self._threads:
             thread.join()
         if self._inside is not None:

@@ -182,9 +182,8 @@ class Translator:
                 do not fit, or `on_error` has another value.
             DataError: a text is not a string, or the texts are a table.
             TypeError: `texts` is a single string.
-            ConfigError: the texts are to be normalised, and sacremoses is not installed.
-            ModelFolderError: the texts are to be normalised, and the model is an imported one of
-                unknown style.
+            ConfigError: the texts are to be normalised, and sacremoses is not installed, or the
+                model is an imported one of unknown style.
             ClearheadError: the device failed, e.g. because the memory of the GPU is full.
 
         Warns:

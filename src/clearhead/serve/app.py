@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
@@ -37,21 +37,6 @@ STATUSES: dict[type[ClearheadError], int] = {
     ConfigError: 400,
 }
 """The status of each kind of error; others are 500."""
-
-
-class Problem(BaseModel):
-    """What happened, where, why, and what to do."""
-
-    what: str
-    where: str | None = None
-    why: str | None = None
-    todo: str | None = None
-
-
-class ProblemAnswer(BaseModel):
-    """An error."""
-
-    error: Problem
 
 
 class Health(BaseModel):
@@ -105,14 +90,16 @@ def _add_operations(app: FastAPI, server: Server) -> None:
         """Whether the server runs."""
         return Health(status="ok")
 
-    @app.get("/ready", tags=["operations"], responses={503: {"model": ProblemAnswer}})
+    @app.get("/ready", tags=["operations"], responses=own.PROBLEMS)
     async def ready() -> Health:
         """Whether every model has translated or classified a text since the start."""
         if not server.is_ready:
             raise StoppedError("the models are not loaded yet")
         return Health(status="ready")
 
-    @app.get("/metrics", tags=["operations"], response_class=Response)
+    @app.get(
+        "/metrics", tags=["operations"], response_class=PlainTextResponse, responses=own.PROBLEMS
+    )
     def metrics(request: Request) -> Response:
         """What the server has done, for Prometheus."""
         if server.keys:
@@ -134,6 +121,8 @@ def _add_errors(app: FastAPI) -> None:
     async def of_ours(request: Request, error: ClearheadError) -> Response:
         kinds = (kind for kind in type(error).__mro__ if kind in STATUSES)
         status = STATUSES.get(next(kinds, ClearheadError), 500)
+        if status == 404 and not request.scope["path"].startswith(("/v1/", "/v2/")):
+            status = 400  # as LibreTranslate answers
         parts = {"what": error.what, "where": error.where, "why": error.why, "todo": error.todo}
         found = {name: str(value) for name, value in parts.items() if value is not None}
         if status == 500:

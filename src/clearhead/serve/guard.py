@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clearhead.serve.metrics import Metrics
@@ -42,10 +43,6 @@ SLOWEST = 30.0
 """Seconds in which a part of a request must arrive, or a part of an answer must be taken."""
 
 
-class TooLargeError(Exception):
-    """The body of a request is larger than allowed."""
-
-
 class Guard:
     """ASGI middleware.
 
@@ -73,15 +70,23 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begin, status, received = time.monotonic(), 0, 0
+        begin, status, received, is_complete = time.monotonic(), 0, 0, False
+        too_large = f"the request has more than {self._body:,} bytes"
         scope["notes"] = notes = dict[str, Any]()  # of the request, for its line in the log
 
         async def limited_receive() -> Message:
-            nonlocal received
-            message = await (asyncio.wait_for(receive(), SLOWEST) if not status else receive())
+            nonlocal received, is_complete
+            # After the body, the next message comes when the client goes away.
+            if is_complete:
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), SLOWEST)
+            except TimeoutError:
+                raise HTTPException(408, "the request did not arrive in time") from None
             received += len(message.get("body", b""))
+            is_complete = not message.get("more_body")
             if received > self._body:
-                raise TooLargeError
+                raise HTTPException(413, too_large)
             return message
 
         async def safe_send(message: Message) -> None:
@@ -97,18 +102,11 @@ class Guard:
             if scope["method"] == "POST" and (seconds := self._refuse()) is not None:
                 await answer(safe_send, scope, 503, "the server is busy", seconds)
             elif length.isdigit() and int(length) > self._body:
-                raise TooLargeError
+                await answer(safe_send, scope, 413, too_large)
             else:
                 await self._app(scope, limited_receive, safe_send)
-        except TooLargeError:
-            if not status:
-                what = f"the request has more than {self._body:,} bytes"
-                await answer(safe_send, scope, 413, what)
-        except TimeoutError:
-            if not status:
-                await answer(safe_send, scope, 408, "the request did not arrive in time")
-        except ConnectionError:
-            pass  # the client has gone
+        except (ConnectionError, TimeoutError):
+            pass  # the client has gone, or takes nothing
         finally:
             seconds = time.monotonic() - begin
             route = getattr(scope.get("route"), "path", "other")
@@ -151,5 +149,5 @@ def error_answer(
     if path.startswith("/v2/"):
         status = {503: 429, 401: 403}.get(status, status)
         return status, headers, {"message": message}
-    status = {503: 429, 401: 403, 404: 400 if error.get("what") else 404}.get(status, status)
+    status = {503: 429, 401: 403}.get(status, status)
     return status, headers, {"error": message}

@@ -237,6 +237,35 @@ class DocumentAnswer(BaseModel):
     warnings: list[Warned]
 
 
+class Problem(BaseModel):
+    """What happened, where, why, and what to do."""
+
+    what: str
+    where: str | None = None
+    why: str | None = None
+    todo: str | None = None
+
+
+class ProblemAnswer(BaseModel):
+    """An error."""
+
+    error: Problem
+
+
+EVENT = {
+    "type": "object",
+    "properties": {"event": {"enum": ["part", "done", "error"]}, "data": {"type": "string"}},
+    "required": ["event", "data"],
+}
+"""The schema of an event of a stream."""
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ProblemAnswer, "description": "The request is wrong."},
+    503: {"model": ProblemAnswer, "description": "The server is busy; see Retry-After."},
+}
+"""The answers that every route may give."""
+
+
 def client_of(request: Request) -> str:
     """The client that sent a request; where keys are needed by `Authorization: Bearer KEY`."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
@@ -249,7 +278,7 @@ Client = Annotated[str, Depends(client_of)]
 
 def router(server: Server, documents: Documents) -> APIRouter:
     """The routes of our own API."""
-    api = APIRouter(prefix="/v1", tags=["clearhead"])
+    api = APIRouter(prefix="/v1", tags=["clearhead"], responses=PROBLEMS)
 
     def translator(body: WithModel, text: str) -> tuple[str, Service, str | None]:
         """The model that a request names, and the language that was detected."""
@@ -311,7 +340,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
         response_class=StreamingResponse,
         responses={
             200: {
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+                "content": {"text/event-stream": {"schema": EVENT}},
                 "description": "Events: `part` with `text`, the next part of the translation, and "
                 "its `sentences`; at the end `done`, or `error`.",
             }

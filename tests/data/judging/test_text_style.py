@@ -183,7 +183,7 @@ def test_hyphens_are_split_if_most_texts_with_hyphens_split_them() -> None:
 def test_what_cannot_be_normalised_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ModelFolderError):
+    with pytest.raises(ConfigError):
         read(InputStyle(tmp_path, None), ["a"], normalise=True)
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(ConfigError) as caught:

@@ -319,8 +319,8 @@ class InputStyle:
         does not depend on the other texts.
 
         Raises:
-            ConfigError: sacremoses is needed, but not installed.
-            ModelFolderError: the texts should be converted, but the style is unknown.
+            ConfigError: the texts should be converted, but sacremoses is not installed, or the
+                style is unknown.
         """
         most = longest_text(tokens)
         remarks = [
@@ -382,7 +382,7 @@ class InputStyle:
     def _converter(self) -> Callable[[str], str]:
         if self._convert is None:
             if self._style is None:
-                raise ModelFolderError(
+                raise ConfigError(
                     "the input cannot be normalised",
                     where=self._folder,
                     why="the model was imported, so that its training text is unknown",
