@@ -121,8 +121,6 @@ def _add_errors(app: FastAPI) -> None:
     async def of_ours(request: Request, error: ClearheadError) -> Response:
         kinds = (kind for kind in type(error).__mro__ if kind in STATUSES)
         status = STATUSES.get(next(kinds, ClearheadError), 500)
-        if status == 404 and not request.scope["path"].startswith(("/v1/", "/v2/")):
-            status = 400  # as LibreTranslate answers
         parts = {"what": error.what, "where": error.where, "why": error.why, "todo": error.todo}
         found = {name: str(value) for name, value in parts.items() if value is not None}
         if status == 500:

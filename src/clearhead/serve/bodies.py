@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from urllib.parse import parse_qsl
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, InstanceOf, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, WithJsonSchema
 from starlette.datastructures import UploadFile
 
 from clearhead.errors import DataError
@@ -30,7 +30,15 @@ class Upload:
     content: bytes
 
 
-File = Annotated[InstanceOf[Upload], WithJsonSchema({"type": "string", "format": "binary"})]
+def _upload(value: object) -> Upload:
+    if not isinstance(value, Upload):
+        raise ValueError("this is no uploaded file")
+    return value
+
+
+File = Annotated[
+    Upload, PlainValidator(_upload), WithJsonSchema({"type": "string", "format": "binary"})
+]
 
 
 class Fields(BaseModel):

@@ -146,8 +146,7 @@ def error_answer(
     if path.startswith("/v1/") or path in ("/health", "/ready", "/metrics"):
         return status, headers, {"error": error}
     message = "; ".join(str(error[part]) for part in ("what", "why", "todo") if error.get(part))
-    if path.startswith("/v2/"):
-        status = {503: 429, 401: 403}.get(status, status)
-        return status, headers, {"message": message}
     status = {503: 429, 401: 403}.get(status, status)
-    return status, headers, {"error": message}
+    if path.startswith("/v2/"):
+        return status, headers, {"message": message}
+    return 400 if status == 413 else status, headers, {"error": message}

@@ -112,10 +112,11 @@ class Problem(BaseModel):
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "a field is missing or wrong, or the text is too long"},
-    403: {"model": Problem, "description": "the API key is missing or wrong"},
-    429: {"model": Problem, "description": "the server is busy, or the client sends too much"},
-    500: {"model": Problem, "description": "the translation failed"},
+    "4XX": {
+        "model": Problem,
+        "description": "400: a field is missing or wrong, or the text is too long; 403: the API "
+        "key is missing or wrong; 429: the server is busy, or the client sends too much",
+    }
 }
 
 
@@ -194,10 +195,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
     @api.get(
         "/download_file/{name}",
         response_class=Response,
-        responses={
-            200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}},
-            404: {"model": Problem, "description": "there is no such document"},
-        },
+        responses={200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}},
     )
     def download_file(name: str) -> Response:
         """A translated document, for an hour."""

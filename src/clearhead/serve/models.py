@@ -119,7 +119,7 @@ class Models:
     def _identifier(self) -> Any:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-        return LanguageIdentifier.from_modelpath(MODEL_FILE, norm_probs=True)
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
     def close(self) -> None:
         """Finish the requests that were accepted."""
