@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from clearhead.api.service import BusyError, LateError, LimitError, StoppedError
 from clearhead.errors import ClearheadError, ConfigError, DataError, SearchError
-from clearhead.serve import libretranslate, own, page
+from clearhead.serve import deepl, libretranslate, own, page
 from clearhead.serve.documents import Documents
 from clearhead.serve.guard import Guard, error_answer
 from clearhead.serve.models import UnknownError
@@ -69,7 +69,7 @@ def create(settings: ServeSettings) -> FastAPI:
     )
     app.state.server = server
     documents = Documents(server)
-    for each in (own, libretranslate):
+    for each in (own, libretranslate, deepl):
         app.include_router(each.router(server, documents))
     if settings.page:
         app.include_router(page.router())
