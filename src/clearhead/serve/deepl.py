@@ -10,7 +10,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, BeforeValidator, Field
 
 from clearhead.api.service import LimitError
@@ -70,6 +70,7 @@ class TranslateFields(Fields):
     splitting_tags: Tags = Field([], description="elements of XML that end a sentence")
     non_splitting_tags: Tags = Field([], description="elements of XML within a sentence")
     glossary_id: Code | None = None
+    glossary_ids: Tags = Field([], description="of several entries for a term, the first counts")
     context: str | None = Field(None, description="ignored: models read single sentences")
     formality: str | None = Field(None, description="ignored")
 
@@ -98,6 +99,7 @@ class UploadFields(Fields):
     source_lang: Code | None = None
     target_lang: Code
     glossary_id: Code | None = None
+    glossary_ids: Tags = Field([])
     output_format: Code | None = Field(None, description="only that of the document")
 
 
@@ -285,7 +287,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
 
     @api.get(
         "/glossaries/{id}/entries",
-        response_class=PlainTextResponse,
+        response_class=Response,
         responses={200: {"content": {"text/tab-separated-values": {"schema": {"type": "string"}}}}},
     )
     def entries(client: Client, id: str) -> Response:
@@ -418,22 +420,24 @@ class Glossaries:
         return self._store.read(KIND, key, "entries")
 
     def terms(self, client: str, fields: TranslateFields | UploadFields) -> dict[str, str]:
-        """The terms of the glossary that a request names.
+        """The terms of the glossaries that a request names.
 
         Raises:
-            DataError: the glossary is of other languages, or the request has no source language.
+            DataError: a glossary is of other languages, or the request has no source language.
             UnknownError: there is no such glossary.
         """
-        if fields.glossary_id is None:
-            return {}
-        found = self.one(client, fields.glossary_id)
         wanted = base(fields.source_lang or ""), base(fields.target_lang)
-        if (own := (found.source_lang, found.target_lang)) != wanted:
-            raise DataError(
-                f"the glossary is of {own[0]} and {own[1]}", todo="give both as the languages"
-            )
-        lines = self.entries(client, fields.glossary_id).decode().splitlines()
-        return dict(line.split("\t") for line in lines)  # pyright: ignore[reportReturnType]
+        keys = [fields.glossary_id] if fields.glossary_id is not None else fields.glossary_ids
+        terms = dict[str, str]()
+        for key in keys:
+            found = self.one(client, key)
+            if (own := (found.source_lang, found.target_lang)) != wanted:
+                what = f"the glossary is of {own[0]} and {own[1]}"
+                raise DataError(what, todo="give both as the languages")
+            for line in self.entries(client, key).decode().splitlines():
+                source, _, target = line.partition("\t")
+                terms.setdefault(source, target)
+        return terms
 
     def _owner(self, client: str) -> str:
         """Who can use the glossaries of a client: without API keys, everybody."""

@@ -327,9 +327,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
 
         def work(ticket: Ticket) -> list[Translated]:
             choices = body.choices(server.settings.normalise)
-            return [
-                _translated(service, text, body, choices, ticket, detected) for text in body.texts
-            ]
+            return _translated(service, body.texts, body, choices, ticket, detected)
 
         found = await server.run(request, service, client, work)
         source, target = languages_of(service)
@@ -362,7 +360,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
         def work(ticket: Ticket) -> None:
             choices = body.choices(server.settings.normalise)
             for part in windows(text):
-                found = _translated(service, part, body, choices, ticket, detected)
+                (found,) = _translated(service, [part], body, choices, ticket, detected)
                 send("part", found.model_dump())
 
         async def run() -> None:
@@ -515,23 +513,33 @@ def links(service: Service, pairs: Sequence[tuple[str, str]], ticket: Ticket) ->
 
 def _translated(
     service: Service,
-    text: str,
+    texts: Sequence[str],
     body: TranslateBody,
     choices: dict[str, Any],
     ticket: Ticket,
     detected: str | None,
-) -> Translated:
-    """The translation of a text."""
-    if body.prefix is not None:
-        found = _of_sentence(service, text, body.prefix, body.alternatives, choices, ticket)
+) -> list[Translated]:
+    """The translations of texts."""
+    alternatives = body.alternatives
+    if (prefix := body.prefix) is not None:
+        found = [
+            _of_sentence(service, text, prefix, alternatives, choices, ticket) for text in texts
+        ]
     else:
-        found = service.translate_data(
-            text, body.format, alternatives=body.alternatives, ticket=ticket, **choices
+        found = service.translate_texts(
+            texts, body.format, alternatives=alternatives, ticket=ticket, **choices
         )
+    return [_answer(service, each, body.alignment, ticket, detected) for each in found]
+
+
+def _answer(
+    service: Service, found: Sequence[Result], aligned: bool, ticket: Ticket, detected: str | None
+) -> Translated:
+    """The answer about a text, from its translations, the best first."""
     best = found[0]
     pairs = [(pair.source, pair.target) for pair in best.sentences]
     linked: Sequence[list[Linked] | None] = [None] * len(pairs)
-    if body.alignment:
+    if aligned:
         linked = links(service, pairs, ticket)
     listed = [
         TranslatedSentence(source=p.source, text=p.target, confidence=p.confidence, links=found)
