@@ -63,8 +63,9 @@ def random_folder(
     if tokenizers is None:
         both = words(JOINT_WORDS)
         tokenizers = (both, both) if joint else (words(SOURCE_WORDS), words(TARGET_WORDS))
+    kind = "words" if isinstance(tokenizers[0], WordTokenizer) else "bpe"
     config = RunConfig(
-        tokenizer=TokenizerConfig(kind="words", joint=joint),
+        tokenizer=TokenizerConfig(kind=kind, joint=joint),
         model=model,
         search=SearchConfig(max_length_offset=5) if search is None else search,
         data=data_config(model, languages),

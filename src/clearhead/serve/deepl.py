@@ -17,13 +17,14 @@ from clearhead.api.service import LimitError
 from clearhead.errors import DataError
 from clearhead.serve.bodies import JSON, MULTIPART, URLENCODED, Fields, File
 from clearhead.serve.documents import Documents
-from clearhead.serve.foreign import choose, document_format, name_of, translate
-from clearhead.serve.models import UnknownError, base
+from clearhead.serve.foreign import choose, document_format, translate
+from clearhead.serve.models import UnknownError
 from clearhead.serve.server import Server
 from clearhead.serve.store import FullError
 from clearhead.text.documents import Format, Reader, html
 from clearhead.text.documents.plain import LINES, PARAGRAPHS, WHOLE, read_text
 from clearhead.text.documents.xml import read_xml
+from clearhead.text.languages import base, name_of
 from clearhead.text.units import Document
 
 KIND = "glossary"

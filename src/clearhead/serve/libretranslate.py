@@ -13,9 +13,10 @@ from starlette.exceptions import HTTPException
 from clearhead.errors import DataError
 from clearhead.serve.bodies import EVERY, MULTIPART, Fields, File
 from clearhead.serve.documents import Documents
-from clearhead.serve.foreign import choose, document_format, name_of, translate
+from clearhead.serve.foreign import choose, document_format, translate
 from clearhead.serve.server import Server
 from clearhead.text.documents import FORMATS
+from clearhead.text.languages import name_of
 
 Text = Annotated[str, Field(max_length=1_000_000)]
 Code = Annotated[str, Field(max_length=50)]

@@ -10,6 +10,7 @@ from typing import Any
 from clearhead.api.loading import LoadOptions
 from clearhead.api.service import Batch, Limits, Service
 from clearhead.errors import ClearheadError, ConfigError
+from clearhead.text.languages import base
 
 DETECTED = 2000
 """Characters of a text that show its language."""
@@ -130,8 +131,3 @@ class Models:
 def languages_of(service: Service) -> tuple[str, str]:
     """The languages of a translator; empty where they are unknown."""
     return service.folder.config.data.languages
-
-
-def base(language: str) -> str:
-    """The language without its region: `de` of `de-AT`."""
-    return language.replace("_", "-").partition("-")[0].lower()
