@@ -167,9 +167,7 @@ def main(words: list[str] | None = None) -> None:
     sentences = [line.rstrip("\n") for line in sys.stdin]
     bodies = bodies_of(options.api, sentences, options.list)
     load = asyncio.run(
-        run(
-            options.host, options.port, bodies, options.clients, options.seconds, options.rate
-        )
+        run(options.host, options.port, bodies, options.clients, options.seconds, options.rate)
     )
     print(json.dumps(load.summary()))
 
