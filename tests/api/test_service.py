@@ -167,7 +167,8 @@ def test_clients_take_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         long = sent(pool, running, document, "one")
         short = sent(pool, running, ["short"], "two")
         gate.open.set()
-        short.result(20), long.result(20)
+        for each in (short, long):
+            each.result(20)
     assert "short" in gate.batches[1]
     assert [text for batch in gate.batches[1:] for text in batch if text != "short"] == document
 
@@ -177,7 +178,8 @@ def test_requests_of_a_client_take_turns(folder: Path, monkeypatch: pytest.Monke
         long = sent(pool, running, ["long"] * 100, "one")
         short = sent(pool, running, ["short"], "one")
         gate.open.set()
-        short.result(20), long.result(20)
+        for each in (short, long):
+            each.result(20)
     assert "short" in gate.batches[1]
 
 
@@ -186,7 +188,8 @@ def test_other_settings_wait_for_one_batch(folder: Path, monkeypatch: pytest.Mon
         one = sent(pool, running, ["one"] * 100, "one")
         two = sent(pool, running, ["two"] * 100, "two", beam_size=2)
         gate.open.set()
-        one.result(20), two.result(20)
+        for each in (one, two):
+            each.result(20)
     kinds = [batch[0] for batch in gate.batches[1:]]
     assert all(len(set(batch)) == 1 for batch in gate.batches)
     assert kinds[:6] == ["one", "two"] * 3

@@ -143,8 +143,8 @@ class Classifier:
         Raises:
             DataError: the classifier does not read inputs of this kind, or the inputs are a table,
                 or `top` or `batch_size` is not a whole number of at least 1.
-            ConfigError: `normalise` is given for features, sacremoses is not installed, or the model
-                is an imported one, whose style is unknown.
+            ConfigError: `normalise` is given for features, sacremoses is not installed, or the
+                model is an imported one, whose style is unknown.
             TypeError: `inputs` is a single string or example.
 
         Warns:

@@ -10,6 +10,7 @@ from typing import Any
 from clearhead.api.loading import LoadOptions
 from clearhead.api.service import Batch, Limits, Service
 from clearhead.errors import ClearheadError, ConfigError
+from clearhead.folder.model_folder import open_folder
 from clearhead.text.languages import base
 
 DETECTED = 2000
@@ -42,11 +43,13 @@ class Models:
         on_batch: Callable[[str, Batch], None],
     ) -> None:
         self.services: dict[str, Service] = {}
-        for folder in folders:
-            name = Path(folder).resolve().name
-            if name in self.services:
+        names = [Path(folder).resolve().name for folder in folders]
+        for name, folder in zip(names, folders, strict=True):
+            open_folder(folder)
+            if names.count(name) > 1:
                 what, todo = f"two models have the name {name!r}", "rename one of the folders"
                 raise ConfigError(what, where=folder, todo=todo)
+        for name, folder in zip(names, folders, strict=True):
 
             def observe(batch: Batch, name: str = name) -> None:
                 on_batch(name, batch)

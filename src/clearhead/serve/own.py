@@ -266,7 +266,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 """The answers that every route may give."""
 
 
-def client_of(request: Request) -> str:
+async def client_of(request: Request) -> str:
     """The client that sent a request; where keys are needed by `Authorization: Bearer KEY`."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     server: Server = request.app.state.server

@@ -17,7 +17,7 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from clearhead.errors import ConfigError, ModelFolderError, Remark, first_few, warn
+from clearhead.errors import ConfigError, Remark, first_few, warn
 from clearhead.folder.files import json_file
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import TokenizerConfig
