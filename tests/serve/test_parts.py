@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,26 +90,11 @@ def test_names_of_translated_documents() -> None:
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     folder = tmp_path_factory.mktemp("models")
-    found = []
-    for name, languages in (("one", ("en", "de")), ("two", ("en", "pt-BR")), ("three", ("", ""))):
-        found.append(str(random_folder(folder / name)))
-        _name_languages(folder / name, *languages)
+    languages = {"one": ("en", "de"), "two": ("en", "pt-BR"), "three": ("", "")}
+    found = [str(random_folder(folder / name, languages=pair)) for name, pair in languages.items()]
     made = Models(found, LoadOptions(), Limits(), lambda *_: None)
     yield made
     made.close()
-
-
-def _name_languages(folder: Path, source: str, target: str) -> None:
-    from clearhead.folder.model_folder import open_folder, replace_files, written
-    from clearhead.folder.files import json_bytes
-
-    config = open_folder(folder).config
-    data = replace(config.data, source_language=source, target_language=target)
-    from clearhead.settings import config_tree
-
-    replace_files(
-        folder, {"config.json": written(json_bytes(config_tree(replace(config, data=data))))}
-    )
 
 
 def test_a_model_is_found_by_its_name_or_its_languages(models: Models) -> None:

@@ -45,7 +45,7 @@ class Health(BaseModel):
     status: str
 
 
-def create(settings: ServeSettings) -> FastAPI:
+def create(settings: ServeSettings) -> Guard:
     """The application with these settings.
 
     Raises:
@@ -74,12 +74,11 @@ def create(settings: ServeSettings) -> FastAPI:
     if settings.page:
         app.include_router(page.router())
     _add_operations(app, server)
-    app.add_middleware(Guard, body=settings.body, metrics=server.metrics, refuse=server.refusal)
     _add_errors(app)
-    return app
+    return Guard(app, body=settings.body, metrics=server.metrics, refuse=server.refusal)
 
 
-def from_environment() -> FastAPI:
+def from_environment() -> Guard:
     """The application with the settings that the command left in the environment."""
     return create(ServeSettings.from_environment())
 
