@@ -28,13 +28,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "benchmarks"))
+from run_processes import ROOT, helper
 
-from command import exit_code_of, make_parser, positive  # noqa: E402
-from results import Results, line  # noqa: E402
+from clearhead.api import load_translator
+from clearhead.inspect.subject import pairs_of
 
-from clearhead.inspect.subject import pairs_of  # noqa: E402
+command, results_ = helper("command"), helper("results")
 
 CLIENTS = 64
 SENTENCES = 500
@@ -112,27 +111,32 @@ def loading(port: int, sentences: str, *words: str) -> Callable[[], dict[str, An
 
 def main(words: list[str] | None = None) -> int:
     """Make each fault, and record."""
-    parser = make_parser(__doc__)
+    parser = command.make_parser(__doc__)
     parser.add_argument("folder", metavar="FOLDER", type=Path)
-    parser.add_argument("--seconds", type=positive, default=60, help="of overload (default: 60)")
     parser.add_argument(
-        "--requests", type=positive, default=100_000, help="of the long load (default: 100000)"
+        "--seconds", type=command.positive, default=60, help="of overload (default: 60)"
+    )
+    parser.add_argument(
+        "--requests",
+        type=command.positive,
+        default=100_000,
+        help="of the long load (default: 100000)",
     )
     options = parser.parse_args(words)
-    return exit_code_of(partial(measure, options, Results("serving_faults", words, options.output)))
+    return command.exit_code_of(
+        partial(measure, options, results_.Results("serving_faults", words, options.output))
+    )
 
 
-def measure(options: Any, results: Results) -> None:
+def measure(options: Any, results: Any) -> None:
     """All faults."""
-    import clearhead
-
-    pairs = islice(pairs_of(clearhead.load(options.folder)), SENTENCES)
+    pairs = islice(pairs_of(load_translator(options.folder)), SENTENCES)
     sentences = "\n".join(source for source, _ in pairs)
 
     def add(measure: str, unit: str, value: float, claim: str | None = None, **fields: Any) -> None:
         subject = options.folder.name
         record = results.add(measure, unit, [value], subject=subject, claim=claim, **fields)
-        print(line(record) if claim else f"{measure}: {value:.1f} {unit}", flush=True)
+        print(results_.line(record) if claim else f"{measure}: {value:.1f} {unit}", flush=True)
         results.write()
 
     overload(options, sentences, add)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import time
 from collections.abc import Iterator
@@ -315,7 +316,8 @@ def router(server: Server, documents: Documents) -> APIRouter:
             raise DataError("a document is translated into its own format only")
         terms = glossaries.terms(client, fields)
         beginning = content[:4000].decode("utf-8", "ignore")
-        chosen = choose(server, beginning, fields.source_lang, fields.target_lang)
+        languages = fields.source_lang, fields.target_lang
+        chosen = await asyncio.to_thread(choose, server, beginning, *languages)
         server.note(request, chosen.name)
         key = documents.start(chosen.service, client, content, name, form, terms=terms)
         half = len(key) // 2

@@ -181,11 +181,12 @@ def router(server: Server, documents: Documents) -> APIRouter:
         file = fields.file
         form = document_format(file.name)
         beginning = file.content[:4000].decode("utf-8", "ignore")
-        chosen = choose(server, beginning, _source(fields.source), fields.target)
+        languages = _source(fields.source), fields.target
+        chosen = await asyncio.to_thread(choose, server, beginning, *languages)
         server.note(request, chosen.name)
         key = documents.start(chosen.service, client, file.content, file.name, form)
         while (state := documents.state(key))["state"] in ("waiting", "translating"):
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
         if state["error"] is not None:
             raise DataError(state["error"])
         host, root = request.headers.get("host", ""), request.scope.get("root_path", "")
