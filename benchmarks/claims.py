@@ -212,6 +212,34 @@ CLAIMS = {
             3,
         ),
         Claim("serving-refusals", "the same: p99 of refusals, milliseconds", None, 100),
+        *(
+            claim
+            for size in SIZES
+            for claim in (
+                Claim(
+                    f"serving-{size}-bare",
+                    f"server with {size.upper()}, 64 clients: sentences a second relative to a bare"
+                    " CTranslate2 loop",
+                    0.9 if size == "base" else None,
+                ),
+                Claim(
+                    f"serving-{size}-latency",
+                    f"server with {size.upper()}, one client: p50 minus that of the loop,"
+                    " milliseconds",
+                    at_most=3 if size == "base" else None,
+                ),
+                Claim(
+                    f"serving-{size}-clients",
+                    f"server with {size.upper()}, 64 clients: speed relative to LibreTranslate",
+                    5 if size == "base" else None,
+                ),
+                Claim(
+                    f"serving-{size}-lists",
+                    f"server with {size.upper()}, lists of 64: speed relative to LibreTranslate",
+                    5 if size == "base" else None,
+                ),
+            )
+        ),
         Claim("serving-memory", "100,000 requests to a server: growth of its memory in %", None, 5),
         Claim(
             "alignment",

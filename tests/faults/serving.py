@@ -113,14 +113,10 @@ def main(words: list[str] | None = None) -> int:
     """Make each fault, and record."""
     parser = command.make_parser(__doc__)
     parser.add_argument("folder", metavar="FOLDER", type=Path)
+    number = command.positive
+    parser.add_argument("--seconds", type=number, default=60, help="of overload (default: 60)")
     parser.add_argument(
-        "--seconds", type=command.positive, default=60, help="of overload (default: 60)"
-    )
-    parser.add_argument(
-        "--requests",
-        type=command.positive,
-        default=100_000,
-        help="of the long load (default: 100000)",
+        "--requests", type=number, default=100_000, help="of the long load (default: 100000)"
     )
     options = parser.parse_args(words)
     return command.exit_code_of(

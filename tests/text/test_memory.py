@@ -80,7 +80,7 @@ def similarity(one: str, other: str) -> float:
 WORDS = st.text("abc", min_size=1, max_size=8)
 
 
-@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=8), WORDS, st.floats(0, 1))
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=8), WORDS, st.floats(0.01, 1))
 def test_the_nearest_text(pairs: list[tuple[str, str]], text: str, least: float) -> None:
     memory = Memory(pairs, NOTHING, least=least)
     best = max(similarity(text, source) for source, _ in pairs)
