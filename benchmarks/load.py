@@ -15,7 +15,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any
@@ -130,27 +130,28 @@ async def run(
     return load
 
 
-BODIES: dict[str, tuple[str, Callable[[Sequence[str]], dict[str, Any]]]] = {
-    "clearhead": (
-        "/v1/translate",
-        lambda texts: {"text": texts[0] if len(texts) == 1 else list(texts)},
-    ),
-    "libretranslate": (
-        "/translate",
-        lambda texts: {
-            "q": texts[0] if len(texts) == 1 else list(texts),
-            "source": "en",
-            "target": "de",
-        },
-    ),
+APIS = {
+    "clearhead": ("/v1/translate", "text"),
+    "libretranslate": ("/translate", "q"),
 }
 
 
-def bodies_of(kind: str, sentences: Sequence[str], size: int) -> Bodies:
+"""The path and the field of the texts of each API."""
+
+
+def bodies_of(
+    api: str, sentences: Sequence[str], size: int, languages: Sequence[str] | None
+) -> Bodies:
     """Requests with so many sentences each, again and again."""
-    path, make = BODIES[kind]
+    path, name = APIS[api]
+    named = dict(zip(("source", "target"), languages or (), strict=False))
     parts = [sentences[i : i + size] for i in range(0, len(sentences), size)]
-    return cycle([(request_of(path, make(part)), len(part)) for part in parts])
+    return cycle(
+        [
+            (request_of(path, {name: part if size > 1 else part[0], **named}), len(part))
+            for part in parts
+        ]
+    )
 
 
 def main(words: list[str] | None = None) -> None:
@@ -162,10 +163,11 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rate", type=float, default=0)
     parser.add_argument("--list", type=int, default=1, help="sentences of a request")
-    parser.add_argument("--api", choices=tuple(BODIES), default="clearhead")
+    parser.add_argument("--api", choices=tuple(APIS), default="clearhead")
+    parser.add_argument("--languages", nargs=2, help="source and target")
     options = parser.parse_args(words)
     sentences = [line.rstrip("\n") for line in sys.stdin]
-    bodies = bodies_of(options.api, sentences, options.list)
+    bodies = bodies_of(options.api, sentences, options.list, options.languages)
     load = asyncio.run(
         run(options.host, options.port, bodies, options.clients, options.seconds, options.rate)
     )

@@ -6,8 +6,8 @@ The folder is a translator with exports for CTranslate2 and, for LibreTranslate,
 loop translates the same sentences in batches of 64 in one process, without a server. Clients send
 one sentence in a request, or a list of 64. They run in a process of their own on the same machine;
 its share of the processor is recorded, because it lacks elsewhere. The servers and the loop take
-turns. PYTHON is that of an environment with LibreTranslate, in which the Argos package is installed;
-without one, it is left out. LibreTranslate gets the variables of this process, such as
+turns. PYTHON is that of an environment with LibreTranslate, which has the Argos package; without
+one, it is left out. LibreTranslate gets the variables of this process, such as
 ARGOS_COMPUTE_TYPE=float32 ARGOS_BEAM_SIZE=5.
 """
 
@@ -28,6 +28,8 @@ from typing import Any
 
 from command import exit_code_of, log, make_parser, positive
 from results import Results, print_results
+
+from clearhead.folder.model_folder import open_folder
 
 ROOT = Path(__file__).parents[1]
 CLIENTS = (1, 8, 64)
@@ -99,9 +101,12 @@ def measure(options: argparse.Namespace, results: Results) -> None:
     for number in range(options.rounds):
         for name, serve in servers.items():
             with serve() as port:
+                load(name, options.folder, port, sentences, 8, 1, 2)  # loads what it needs
                 for clients, size in [*((n, 1) for n in CLIENTS), (1, LISTS)]:
                     kind = f"{clients} clients" if size == 1 else f"lists of {size}"
-                    figures = load(name, port, sentences, clients, size, options.seconds)
+                    figures = load(
+                        name, options.folder, port, sentences, clients, size, options.seconds
+                    )
                     found.setdefault((name, kind), []).append(figures)
                     log(f"round {number + 1}, {name}, {kind}: {json.dumps(figures)}")
         for kind, batch in (("64 clients", BATCH), ("1 clients", 1)):
@@ -118,7 +123,7 @@ def record(
     """Add the figures of each, and the ratios and differences that have a target."""
     for (name, kind), rounds in found.items():
         more = {
-            key: [each[key] for each in rounds]
+            key: median(each[key] for each in rounds)
             for key in ("p50", "p95", "p99", "cpu_seconds")
             if key in rounds[0]
         }
@@ -145,12 +150,13 @@ def record(
 
 
 def load(
-    name: str, port: int, sentences: str, clients: int, size: int, seconds: int
+    name: str, folder: Path, port: int, sentences: str, clients: int, size: int, seconds: int
 ) -> dict[str, Any]:
     """The figures of a load in a process of its own."""
+    languages = open_folder(folder).config.data.languages
     words = ["--port", str(port), "--clients", str(clients), "--seconds", str(seconds)]
     command = [sys.executable, str(ROOT / "benchmarks/load.py"), *words]
-    command += ["--list", str(size), "--api", name]
+    command += ["--list", str(size), "--api", name, "--languages", *languages]
     done = subprocess.run(command, input=sentences, capture_output=True, text=True, check=True)
     figures = json.loads(done.stdout)
     if figures["errors"] or figures["refused"]:
@@ -203,7 +209,9 @@ def clearhead_server(folder: Path) -> Iterator[int]:
 def libretranslate_server(python: str, folder: Path) -> Iterator[int]:
     """LibreTranslate with the same model, which its environment has as an Argos package."""
     program = str(Path(python).parent / "libretranslate")
+    languages = ",".join(open_folder(folder).config.data.languages)
     words = ["--host", "127.0.0.1", "--port", "8202", "--disable-web-ui", "--threads", "64"]
+    words += ["--load-only", languages]
     with running([program, *words], 8202, "/languages") as port:
         yield port
 
