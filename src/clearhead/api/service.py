@@ -438,7 +438,7 @@ class Service:
             return [[known[text][min(rank, len(known[text]) - 1)]] for text in texts]
 
         def link(pairs: Sequence[tuple[str, str]]) -> Sequence[Links]:
-            return self.align(pairs, ticket=ticket)
+            return self.align(pairs, normalise=options.get("normalise", False), ticket=ticket)
 
         return [
             translated_with(
@@ -473,14 +473,21 @@ class Service:
         return self._run(Classifying(top, normalise), texts, sizes, ticket)
 
     def align(
-        self, pairs: Sequence[tuple[str, str]], *, ticket: Ticket | None = None
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        normalise: bool = False,
+        ticket: Ticket | None = None,
     ) -> list[Links]:
         """The links between the words of each pair of a sentence and its translation.
 
-        Words and punctuation marks count from 0, as in `clearhead align`.
+        Words and punctuation marks count from 0, as in `clearhead align`. With `normalise`, the
+        sentences are brought into the style of the training text first.
         """
         self.check_task("translation")
-        return self.inside(lambda model: links_of(model, pairs), ticket) if pairs else []
+        if not pairs:
+            return []
+        return self.inside(lambda model: links_of(model, pairs, normalise), ticket)
 
     def call(self, function: Callable[[Any], Any], ticket: Ticket | None = None) -> Any:
         """The result of a function of the model, which no other request uses meanwhile."""

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from clearhead.api.documents import word_probabilities
 from clearhead.api.service import Service, Ticket
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import DataError
@@ -64,6 +65,7 @@ class TranslateBody(WithModel):
     format: Format = Field("text", description="markup of the texts")
     alternatives: int = Field(0, ge=0, le=10, description="further translations of each text")
     alignment: bool = Field(False, description="link the words of sources and translations")
+    words: bool = Field(False, description="give the probability of each word of a translation")
     glossary: dict[Name, Name] = Field(
         {}, max_length=1000, description="terms with the translations that they must have"
     )
@@ -112,6 +114,13 @@ class Linked(BaseModel):
     target: tuple[int, int]
 
 
+class WordProbability(BaseModel):
+    """A word of a translation: the range of its characters, and its probability."""
+
+    range: tuple[int, int]
+    probability: float
+
+
 class TranslatedSentence(BaseModel):
     """A sentence and its translation."""
 
@@ -119,6 +128,7 @@ class TranslatedSentence(BaseModel):
     text: str
     confidence: float | None = Field(description="expected chrF, from 0 to 1; null if unknown")
     links: list[Linked] | None = None
+    words: list[WordProbability] | None = None
 
 
 class Translated(BaseModel):
@@ -153,6 +163,14 @@ class ScoreBody(WithModel):
 
     sources: Texts = Field(description="sentences")
     targets: Texts = Field(description="a translation of each")
+
+
+class AlignBody(ScoreBody):
+    """Pairs to align."""
+
+    normalise: bool | None = Field(
+        None, description="bring the sources into the style of the training text first"
+    )
 
 
 class Score(BaseModel):
@@ -341,8 +359,9 @@ def router(server: Server, documents: Documents) -> APIRouter:
         responses={
             200: {
                 "content": {"text/event-stream": {"schema": EVENT}},
-                "description": "Events: `part` with `text`, the next part of the translation, and "
-                "its `sentences`; at the end `done`, or `error`.",
+                "description": "Events: `part` with the next part of the `source`, its translation "
+                "`text` and its `sentences`; at the end `done`, or `error` with `what`, and "
+                "`retry_after` seconds if the server is busy.",
             }
         },
     )
@@ -363,14 +382,17 @@ def router(server: Server, documents: Documents) -> APIRouter:
             choices = body.choices(server.settings.normalise)
             for part in windows(text):
                 found = _translated(service, part, body, choices, ticket, detected)
-                send("part", found.model_dump())
+                send("part", {"source": part, **found.model_dump()})
 
         async def run() -> None:
             try:
                 await server.run(request, service, client, work)
                 send("done", {})
             except Exception as error:
-                send("error", {"what": str(error)})
+                send(
+                    "error",
+                    {"what": str(error), "retry_after": getattr(error, "retry_after", None)},
+                )
 
         async def sent() -> AsyncIterator[str]:
             running = asyncio.create_task(run())
@@ -407,7 +429,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
         return ScoreAnswer(model=name, scores=scores)
 
     @api.post("/align")
-    async def align(request: Request, client: Client, body: ScoreBody) -> AlignAnswer:
+    async def align(request: Request, client: Client, body: AlignBody) -> AlignAnswer:
         """Link the words of sentences and their translations."""
         name, service, _ = translator(body, body.sources[0])
         server.note(request, name, body.sources)
@@ -415,7 +437,12 @@ def router(server: Server, documents: Documents) -> APIRouter:
         if len(pairs) < max(len(body.sources), len(body.targets)):
             raise DataError("there is not one target for each source")
         service.check_size(sum(len(text) for pair in pairs for text in pair))
-        found = await server.run(request, service, client, lambda t: links(service, pairs, t))
+        normalise = server.settings.normalise if body.normalise is None else body.normalise
+
+        def work(ticket: Ticket) -> list[list[Linked]]:
+            return links(service, pairs, normalise, ticket)
+
+        found = await server.run(request, service, client, work)
         return AlignAnswer(model=name, alignments=found)
 
     @api.post("/classify")
@@ -504,12 +531,15 @@ def windows(text: str) -> list[str]:
     return [*parts, text[start:]] if text[start:] or not parts else parts
 
 
-def links(service: Service, pairs: Sequence[tuple[str, str]], ticket: Ticket) -> list[list[Linked]]:
+def links(
+    service: Service, pairs: Sequence[tuple[str, str]], normalise: bool, ticket: Ticket
+) -> list[list[Linked]]:
     """The links between the words of pairs, as ranges of their characters."""
     words = [tuple(word_ranges(text) for text in pair) for pair in pairs]
+    found = service.align(pairs, normalise=normalise, ticket=ticket)
     return [
-        [Linked(source=sides[0][i], target=sides[1][j]) for i, j in found]
-        for sides, found in zip(words, service.align(pairs, ticket=ticket), strict=True)
+        [Linked(source=sides[0][i], target=sides[1][j]) for i, j in each]
+        for sides, each in zip(words, found, strict=True)
     ]
 
 
@@ -532,10 +562,16 @@ def _translated(
     pairs = [(pair.source, pair.target) for pair in best.sentences]
     linked: Sequence[list[Linked] | None] = [None] * len(pairs)
     if body.alignment:
-        linked = links(service, pairs, ticket)
+        linked = links(service, pairs, choices["normalise"], ticket)
     listed = [
-        TranslatedSentence(source=p.source, text=p.target, confidence=p.confidence, links=found)
-        for p, found in zip(best.sentences, linked, strict=True)
+        TranslatedSentence(
+            source=pair.source,
+            text=pair.target,
+            confidence=pair.confidence,
+            links=each,
+            words=_words(service, pair) if body.words else None,
+        )
+        for pair, each in zip(best.sentences, linked, strict=True)
     ]
     known = [each.confidence for each in listed if each.confidence is not None]
     texts = [each.data.decode("utf-8", "replace") for each in found]
@@ -547,6 +583,14 @@ def _translated(
         warnings=warnings_of(best),
         detected=detected,
     )
+
+
+def _words(service: Service, pair: Pair) -> list[WordProbability] | None:
+    """The words of a translation; None if it is not that of the model, as it is."""
+    if pair.output is None or pair.output.text != pair.target:
+        return None
+    found = word_probabilities(service.model.target_tokenizer, pair.output)
+    return None if found is None else [WordProbability(range=a, probability=p) for a, p in found]
 
 
 def _of_sentence(
@@ -568,7 +612,7 @@ def _of_sentence(
         Result(
             each.text.encode("utf-8", "replace"),
             remarks=[("the text", remark) for remark in each.warnings],
-            sentences=[Pair(text, each.text, each.confidence)],
+            sentences=[Pair(text, each.text, each.confidence, each)],
         )
         for each in found
     ]
