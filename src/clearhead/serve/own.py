@@ -24,8 +24,8 @@ from clearhead.text.placing import word_ranges
 from clearhead.text.sentences import sentences
 from clearhead.text.spans import SOFTWARE
 
-WINDOW = 1000
-"""Characters of a text that are translated together when the translation is streamed."""
+WINDOW = 600
+"""Characters of a text, at least, that are translated together when it is streamed."""
 
 Text = Annotated[str, Field(max_length=1_000_000)]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=1000)]
@@ -519,13 +519,17 @@ def document_answer(documents: Documents, key: str) -> DocumentAnswer:
 
 
 def windows(text: str) -> list[str]:
-    """A text as parts of about `WINDOW` characters, which end where a sentence does."""
+    """A text as parts that end where a sentence does.
+
+    They have about `WINDOW` characters, and end with a line; or twice as many within a line.
+    """
     parts, start = list[str](), 0
     spans = SOFTWARE.ranges(text)
     at = 0
     for sentence in sentences(text):
         at += sum(map(len, sentence))
-        if at - start >= WINDOW and not any(first < at < last for first, last in spans):
+        enough = WINDOW if text[at - 1] == "\n" else 2 * WINDOW
+        if at - start >= enough and not any(first < at < last for first, last in spans):
             parts.append(text[start:at])
             start = at
     return [*parts, text[start:]] if text[start:] or not parts else parts
