@@ -198,6 +198,22 @@ CLAIMS = {
             0,
         ),
         Claim(
+            "serving-lost",
+            "a server with slow and vanishing clients, a killed worker, its end, a new model:"
+            " requests that were lost",
+            None,
+            0,
+        ),
+        Claim(
+            "serving-overload",
+            "a server with ten times the load that it can take: p99 of accepted requests relative"
+            " to the usual load",
+            None,
+            3,
+        ),
+        Claim("serving-refusals", "the same: p99 of refusals, milliseconds", None, 100),
+        Claim("serving-memory", "100,000 requests to a server: growth of its memory in %", None, 5),
+        Claim(
             "alignment",
             "word alignment of the phrasebook's test part: alignment error rate in %",
             None,

@@ -135,6 +135,21 @@ def test_a_text_is_that_of_the_translator(folder: Path) -> None:
     assert f"{targets[0]} {targets[1]}\n\n{targets[2]}" == expected
 
 
+def test_texts_of_a_list_are_computed_together(folder: Path) -> None:
+    translator = load_translator(folder, device="cpu")
+    texts, batches = ["s1 s2. s3", "", "s4\n\ns5"], list[service.Batch]()
+    with Service(folder, on_batch=batches.append) as running:
+        found = running.translate_texts(texts, alternatives=1)
+        assert running.translate_texts([]) == []
+    assert [best.data.decode() for best, _ in found] == list(map(translator.translate_text, texts))
+    assert [[pair.source for pair in best.sentences] for best, _ in found] == [
+        ["s1 s2.", "s3"],
+        [],
+        ["s4", "s5"],
+    ]
+    assert [batch.items for batch in batches] == [4]
+
+
 def test_requests_that_wait_are_computed_together(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

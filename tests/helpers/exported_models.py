@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.folder.model_folder import open_folder, write_folder
 from clearhead.folder.tensors import parameters_of
 from clearhead.model.build import build_model
-from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TokenizerConfig
+from clearhead.settings import (
+    DataConfig,
+    Learned,
+    ModelConfig,
+    RunConfig,
+    SearchConfig,
+    TokenizerConfig,
+)
 from clearhead.tokenizer import EOS, Tokenizer, WordTokenizer, learn_tokenizer, tokenizer_files
 from model_folders import replace_tensors
 from small_models import small_config
@@ -44,6 +52,7 @@ def random_folder(
     ends: float = 0.0,
     tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
     search: SearchConfig | None = None,
+    languages: tuple[str, str] = ("", ""),
 ) -> Path:
     """A translator's folder with every parameter drawn; the vocabularies fit the sharing.
 
@@ -54,22 +63,23 @@ def random_folder(
     if tokenizers is None:
         both = words(JOINT_WORDS)
         tokenizers = (both, both) if joint else (words(SOURCE_WORDS), words(TARGET_WORDS))
+    kind = "words" if isinstance(tokenizers[0], WordTokenizer) else "bpe"
     config = RunConfig(
-        tokenizer=TokenizerConfig(kind="words", joint=joint),
+        tokenizer=TokenizerConfig(kind=kind, joint=joint),
         model=model,
         search=SearchConfig(max_length_offset=5) if search is None else search,
-        **({} if model.positions.kind != "learned" else {"data": short_data(model)}),
+        data=data_config(model, languages),
     )
     write_folder(path, config, tokenizer_files(*tokenizers, joint))
     write_random_weights(path, config, tokenizers, seed, scale, ends)
     return path
 
 
-def short_data(model: ModelConfig) -> Any:
-    from clearhead.settings import DataConfig, Learned
-
-    assert isinstance(model.positions, Learned)
-    return DataConfig(max_length=model.positions.max_length - 1)
+def data_config(model: ModelConfig, languages: tuple[str, str]) -> DataConfig:
+    found = DataConfig(source_language=languages[0], target_language=languages[1])
+    if isinstance(model.positions, Learned):
+        found = replace(found, max_length=model.positions.max_length - 1)
+    return found
 
 
 def write_random_weights(

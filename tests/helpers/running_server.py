@@ -7,7 +7,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ class RunningServer:
 
     url: str
     server: Server
+    stop: Callable[[], None] = lambda: None
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.ask("GET", path, None, headers)
@@ -72,9 +73,13 @@ def running(*folders: Path, storage: Path, **settings: Any) -> Iterator[RunningS
         assert time.monotonic() < end
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        yield RunningServer(f"http://127.0.0.1:{port}", app.state.server)
-    finally:
+
+    def stop() -> None:
         server.should_exit = True
         thread.join(60)
         assert not thread.is_alive()
+
+    try:
+        yield RunningServer(f"http://127.0.0.1:{port}", app.state.server, stop)
+    finally:
+        stop()

@@ -356,9 +356,7 @@ def test_documents_are_translated_and_downloaded(
         page.wait_for_selector("text=Download dropped.de.md")
 
 
-def test_a_text_is_classified_and_its_words_count(
-    browser: Any, page_server: RunningServer
-) -> None:
+def test_a_text_is_classified_and_its_words_count(browser: Any, page_server: RunningServer) -> None:
     with opened(browser, page_server, "#view=classify") as page:
         page.fill("textarea", "a b c d")
         page.wait_for_selector(".tinted span")
@@ -386,9 +384,7 @@ def test_the_text_stays_while_another_view_is_shown(
         assert translated(page) == translation
 
 
-def test_an_api_key_is_asked_for(
-    browser: Any, folders: list[Path], tmp_path: Path
-) -> None:
+def test_an_api_key_is_asked_for(browser: Any, folders: list[Path], tmp_path: Path) -> None:
     (tmp_path / "keys").write_text(f"anna: {KEY}\n")
     settings: Any = {"storage": tmp_path / "store", "keys": str(tmp_path / "keys")}
     with (

@@ -186,3 +186,13 @@ def test_the_least_confidence_of_its_sentences_is_that_of_a_text() -> None:
     texts = ["One. Two. From a memory.", "One.", "From a memory.", "123"]
     done = translate_units([Unit(text) for text in texts], means)
     assert [each.confidence for each in done] == [0.4, 0.7, None, None]
+
+
+def test_a_unit_may_be_one_sentence() -> None:
+    unit = Unit("One dog. Two\ncats.", soft=True, whole=True)
+    (done,) = translate_units([unit], SYMBOLIC)
+    assert done.unit is not None
+    assert done.unit.text == ". CATS TWO . DOG ONE"
+    assert [pair.source for pair in done.sentences] == ["One dog. Two cats."]
+    for text in ("", " \n"):
+        assert translate_units([replace(unit, text=text)], SYMBOLIC)[0].unit is None

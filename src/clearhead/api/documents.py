@@ -13,10 +13,17 @@ from clearhead.api.translator import protected
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
 from clearhead.folder.files import write_bytes
-from clearhead.text.documents import FORMATS, Result, check_format, format_of, translate_data
-from clearhead.text.paragraphs import Done, Links, Means, Translation, translate_units
+from clearhead.text.documents import (
+    FORMATS,
+    Format,
+    Result,
+    check_format,
+    format_of,
+    translate_data,
+    translate_texts,
+)
+from clearhead.text.paragraphs import Links, Means, Translation, translate_units
 from clearhead.text.placing import Range, word_ranges
-from clearhead.text.units import Unit
 
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
@@ -114,11 +121,16 @@ def translated_with(
     if column is not None and not is_table:
         raise ConfigError("a column is only in a table", todo="leave it out")
     chosen = {"column": 0 if column is None else column} if is_table else {}
-
-    def translate(units: Sequence[Unit]) -> Sequence[Done]:
-        return translate_units(units, means)
-
+    translate = partial(translate_units, means=means)
     return translate_data(data, form, where, translate, means.target_language, **chosen)
+
+
+def texts_with(means: Means, texts: Sequence[str], form: str | Format, where: str) -> list[Result]:
+    """Texts that are translated with these means; see `translate_texts` of the documents."""
+    if isinstance(form, str):
+        check_format(form)
+    translate = partial(translate_units, means=means)
+    return translate_texts(texts, form, where, translate, means.target_language)
 
 
 def means_of(

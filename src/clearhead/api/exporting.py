@@ -40,8 +40,8 @@ def export_model(
     Args:
         model: the folder that training has written, or a model that was loaded from it; or a fitted
             `TextClassifier` with a folder.
-        format: `ctranslate2` or `huggingface` for a translator, `onnx` or `huggingface` for a
-            classifier; by default the first one.
+        format: `ctranslate2`, `huggingface` or `argos` for a translator, `onnx` or `huggingface`
+            for a classifier; by default the first one.
         output: the folder of the export; by default a folder with the name of the format in the
             model folder, where `load` finds it.
         int8: with `onnx`, also write the model with 8-bit weights, and measure its accuracy.

@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from clearhead.api.classifier import Classifier, Prediction
-from clearhead.api.documents import links_of, means_of, translated_with
+from clearhead.api.documents import links_of, means_of, texts_with, translated_with
 from clearhead.api.loading import LoadOptions, load
 from clearhead.api.translator import Translator
 from clearhead.data.labels import Labels
@@ -31,8 +31,8 @@ from clearhead.errors import ClearheadError, ConfigError, warn
 from clearhead.folder.manifest import MANIFEST
 from clearhead.folder.model_folder import ModelFolder, open_folder
 from clearhead.settings import SearchConfig
-from clearhead.text.documents import Result
-from clearhead.text.paragraphs import Links
+from clearhead.text.documents import Format, Result
+from clearhead.text.paragraphs import Links, Means
 
 LOOK_EVERY = 1.0
 """Seconds between two looks whether the model folder has changed."""
@@ -332,6 +332,10 @@ class Service:
                 self._tickets.remove(ticket)
                 self._changed.notify_all()
 
+    def _own(self, ticket: Ticket | None) -> AbstractContextManager[Ticket]:
+        """A ticket that is given, or else a new one."""
+        return self.ticket() if ticket is None else nullcontext(ticket)
+
     def translate(
         self,
         texts: Sequence[str],
@@ -405,18 +409,42 @@ class Service:
         """
         self.check_task("translation")
         self.check_size(len(data))
-        if ticket is None:
-            with self.ticket() as ticket:
-                return self.translate_data(
-                    data,
-                    format,
-                    where=where,
-                    column=column,
-                    alternatives=alternatives,
-                    progress=progress,
-                    ticket=ticket,
-                    **options,
-                )
+        with self._own(ticket) as ticket:
+            return [
+                translated_with(means, data, format, where, column)
+                for means in self._means(alternatives, progress, ticket, options)
+            ]
+
+    def translate_texts(
+        self,
+        texts: Sequence[str],
+        format: str | Format = "text",
+        *,
+        alternatives: int = 0,
+        ticket: Ticket | None = None,
+        **options: Any,
+    ) -> list[list[Result]]:
+        """Several texts, each as in `translate_data`; their sentences are translated together.
+
+        A format is a name, or one of its own.
+        """
+        self.check_task("translation")
+        self.check_size(sum(map(len, texts)))
+        with self._own(ticket) as ticket:
+            ranks = [
+                texts_with(means, texts, format, "the text")
+                for means in self._means(alternatives, None, ticket, options)
+            ]
+        return [[*each] for each in zip(*ranks, strict=True)]
+
+    def _means(
+        self,
+        alternatives: int,
+        progress: Callable[[int, int], None] | None,
+        ticket: Ticket,
+        options: dict[str, Any],
+    ) -> list[Means]:
+        """What documents are translated with: for the best translations, and for each next one."""
         known: dict[str, list[Hypothesis]] = {}
         options = {**options, "n_best": alternatives + 1}
         if alternatives:
@@ -440,12 +468,7 @@ class Service:
         def link(pairs: Sequence[tuple[str, str]]) -> Sequence[Links]:
             return self.align(pairs, normalise=options.get("normalise", False), ticket=ticket)
 
-        return [
-            translated_with(
-                means_of(self.model, partial(run, rank), link), data, format, where, column
-            )
-            for rank in range(alternatives + 1)
-        ]
+        return [means_of(self.model, partial(run, rank), link) for rank in range(alternatives + 1)]
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, ticket: Ticket | None = None

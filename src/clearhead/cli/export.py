@@ -5,6 +5,8 @@
                classifiers that started from an encoder of the BERT family
   onnx         classifiers, with onnxruntime and without clearhead; --int8 also
                writes a smaller model and prints its accuracy
+  argos        translators with one vocabulary of subwords for both languages,
+               as a package for Argos Translate and LibreTranslate
 
 The command compares the export with the model before it keeps it: labels or
 greedy outputs must be equal, except for ties, and so must probabilities, up to
@@ -23,7 +25,7 @@ from pathlib import Path
 from clearhead.cli.failures import print_message
 from clearhead.cli.options import add_shared
 
-FORMATS = ("ctranslate2", "onnx", "huggingface")
+FORMATS = ("ctranslate2", "onnx", "huggingface", "argos")
 """Those of `clearhead.formats.registry`, which would have to be loaded for the help."""
 
 

@@ -13,14 +13,23 @@ address itself. Requires: pip install 'clearhead[serve]'.
 from __future__ import annotations
 
 import os
+import signal
+import socket
+import sys
 import tempfile
 import warnings
-from argparse import ArgumentParser, Namespace
-from functools import partial
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from clearhead.cli.failures import print_message
 from clearhead.cli.options import add_shared, at_least, positive
-from clearhead.errors import ConfigError, TextWarning
+from clearhead.errors import ConfigError, TextWarning, reason
+
+
+def _port(text: str) -> int:
+    """The number of a port."""
+    if (port := at_least(0, text)) > 65_535:
+        raise ArgumentTypeError(f"{port} is more than 65535")
+    return port
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -34,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "127.0.0.1, this machine only)",
     )
     parser.add_argument(
-        "--port", type=partial(at_least, 0), default=8000, help="port; 0: any (default: 8000)"
+        "--port", type=_port, metavar="N", default=8000, help="port; 0: any (default: 8000)"
     )
     parser.add_argument(
         "--workers",
@@ -125,6 +134,7 @@ def run(args: Namespace) -> None:
             todo="pip install 'clearhead[serve]'",
         ) from None
     warnings.simplefilter("ignore", TextWarning)  # answers have them
+    port = _free_port(args.host, args.port)
     names = ("device", "threads", "engine", "compute_type", "glossary", "memory", "match")
     with tempfile.TemporaryDirectory(prefix="clearhead-") as temporary:
         settings = ServeSettings(
@@ -150,12 +160,14 @@ def run(args: Namespace) -> None:
         app = create(settings)
         if args.workers > 1:
             app.state.server.close()
-        print_message(f"listening on http://{args.host}:{args.port}")
+        print_message(f"http://{args.host}:{port} serves {', '.join(args.folders)}")
+        # uvicorn finishes the requests, and then sends itself the signal that it got.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         uvicorn.run(
             "clearhead.serve.app:from_environment" if args.workers > 1 else app,
             factory=args.workers > 1,
             host=args.host,
-            port=args.port,
+            port=port,
             workers=args.workers,
             access_log=False,
             log_level="warning",
@@ -163,3 +175,21 @@ def run(args: Namespace) -> None:
             forwarded_allow_ips=args.trust_proxy,
             timeout_graceful_shutdown=60,
         )
+
+
+def _free_port(host: str, port: int) -> int:
+    """The port, or a free one if it is 0.
+
+    Raises:
+        ConfigError: something else listens there, or there is no such address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, port), family=family) as found:
+            return found.getsockname()[1]
+    except OSError as error:
+        raise ConfigError(
+            f"the server cannot listen on {host}, port {port}",
+            why=reason(error),
+            todo="choose another one: --port N; 0 is any free port",
+        ) from None

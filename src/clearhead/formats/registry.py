@@ -88,6 +88,7 @@ FORMATS = {
     "ctranslate2": ExportFormat(Runs.TRANSLATION, "ctranslate2", ("ctranslate2",)),
     "onnx": ExportFormat(Runs.LABELLED, "onnx.export", ("onnx", "onnxruntime", "onnxscript")),
     "huggingface": ExportFormat(Runs.TEXT, "huggingface.export", ("transformers", "tokenizers")),
+    "argos": ExportFormat(Runs.TRANSLATION, "argos", ("ctranslate2",)),
 }
 """The formats by name. The first one that a kind of model has is its default."""
 

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from clearhead.api.service import BusyError, LateError, LimitError, StoppedError
 from clearhead.errors import ClearheadError, ConfigError, DataError, SearchError
-from clearhead.serve import explaining, own, page
+from clearhead.serve import deepl, explaining, libretranslate, own, page
 from clearhead.serve.documents import Documents
 from clearhead.serve.guard import Guard, error_answer
 from clearhead.serve.models import UnknownError
@@ -45,7 +45,7 @@ class Health(BaseModel):
     status: str
 
 
-def create(settings: ServeSettings) -> FastAPI:
+def create(settings: ServeSettings) -> Guard:
     """The application with these settings.
 
     Raises:
@@ -69,18 +69,18 @@ def create(settings: ServeSettings) -> FastAPI:
     )
     app.state.server = server
     documents = Documents(server)
-    app.include_router(own.router(server, documents))
+    for each in (own, libretranslate, deepl):
+        app.include_router(each.router(server, documents))
     if settings.inspect:
         app.include_router(explaining.router(server))
     if settings.page:
         app.include_router(page.router(settings))
     _add_operations(app, server)
-    app.add_middleware(Guard, body=settings.body, metrics=server.metrics, refuse=server.refusal)
     _add_errors(app)
-    return app
+    return Guard(app, body=settings.body, metrics=server.metrics, refuse=server.refusal)
 
 
-def from_environment() -> FastAPI:
+def from_environment() -> Guard:
     """The application with the settings that the command left in the environment."""
     return create(ServeSettings.from_environment())
 
@@ -122,8 +122,6 @@ def _add_errors(app: FastAPI) -> None:
     async def of_ours(request: Request, error: ClearheadError) -> Response:
         kinds = (kind for kind in type(error).__mro__ if kind in STATUSES)
         status = STATUSES.get(next(kinds, ClearheadError), 500)
-        if status == 404 and not request.scope["path"].startswith(("/v1/", "/v2/")):
-            status = 400  # as LibreTranslate answers
         parts = {"what": error.what, "where": error.where, "why": error.why, "todo": error.todo}
         found = {name: str(value) for name, value in parts.items() if value is not None}
         if status == 500:

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from clearhead.serve.metrics import Metrics
 
@@ -44,10 +45,12 @@ SLOWEST = 30.0
 
 
 class Guard:
-    """ASGI middleware.
+    """The application with what every request passes, in ASGI.
+
+    It is around everything else, so that a refusal costs little.
 
     Args:
-        app: what answers.
+        app: what answers; its `state` is that of the guard.
         body: bytes of a request at most.
         metrics: count the requests.
         refuse: gives seconds to wait if no request can be accepted now.
@@ -56,13 +59,14 @@ class Guard:
 
     def __init__(
         self,
-        app: ASGIApp,
+        app: Starlette,
         *,
         body: int,
         metrics: Metrics,
         refuse: Callable[[], int | None],
         log: bool = True,
     ) -> None:
+        self.state = app.state
         self._app, self._body, self._metrics = app, body, metrics
         self._refuse, self._log = refuse, log
 
@@ -146,8 +150,7 @@ def error_answer(
     if path.startswith("/v1/") or path in ("/health", "/ready", "/metrics"):
         return status, headers, {"error": error}
     message = "; ".join(str(error[part]) for part in ("what", "why", "todo") if error.get(part))
-    if path.startswith("/v2/"):
-        status = {503: 429, 401: 403}.get(status, status)
-        return status, headers, {"message": message}
     status = {503: 429, 401: 403}.get(status, status)
-    return status, headers, {"error": message}
+    if path.startswith("/v2/"):
+        return status, headers, {"message": message}
+    return 400 if status == 413 else status, headers, {"error": message}

@@ -10,6 +10,8 @@ from typing import Any
 from clearhead.api.loading import LoadOptions
 from clearhead.api.service import Batch, Limits, Service
 from clearhead.errors import ClearheadError, ConfigError
+from clearhead.folder.model_folder import open_folder
+from clearhead.text.languages import base
 
 DETECTED = 2000
 """Characters of a text that show its language."""
@@ -41,11 +43,13 @@ class Models:
         on_batch: Callable[[str, Batch], None],
     ) -> None:
         self.services: dict[str, Service] = {}
-        for folder in folders:
-            name = Path(folder).resolve().name
-            if name in self.services:
+        names = [Path(folder).resolve().name for folder in folders]
+        for name, folder in zip(names, folders, strict=True):
+            open_folder(folder)
+            if names.count(name) > 1:
                 what, todo = f"two models have the name {name!r}", "rename one of the folders"
                 raise ConfigError(what, where=folder, todo=todo)
+        for name, folder in zip(names, folders, strict=True):
 
             def observe(batch: Batch, name: str = name) -> None:
                 on_batch(name, batch)
@@ -100,9 +104,15 @@ class Models:
             )
         return name, self.services[name]
 
-    def detect(self, text: str) -> list[tuple[str, float]]:
-        """The source languages of the translators with their probabilities, the best one first."""
-        sources = list(dict.fromkeys(source for source, _ in self.pairs))
+    def detect(self, text: str, target: str | None = None) -> list[tuple[str, float]]:
+        """The source languages of the translators with their probabilities, the best one first.
+
+        With a target language, only those of the translators into it.
+        """
+        wanted = {base(b) for _, b in self.pairs} if target is None else {base(target)}
+        sources = list(dict.fromkeys(a for a, b in self.pairs if base(b) in wanted))
+        if len(sources) < 2:
+            return [(source, 1.0) for source in sources]
         ranks = dict(self._identifier.rank(text[:DETECTED]))
         least = min(ranks.values())
         found = {source: ranks.get(base(source), least) for source in sources}
@@ -113,7 +123,7 @@ class Models:
     def _identifier(self) -> Any:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-        return LanguageIdentifier.from_modelpath(MODEL_FILE, norm_probs=True)
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
     def close(self) -> None:
         """Finish the requests that were accepted."""
@@ -124,8 +134,3 @@ class Models:
 def languages_of(service: Service) -> tuple[str, str]:
     """The languages of a translator; empty where they are unknown."""
     return service.folder.config.data.languages
-
-
-def base(language: str) -> str:
-    """The language without its region: `de` of `de-AT`."""
-    return language.replace("_", "-").partition("-")[0].lower()

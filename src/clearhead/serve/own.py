@@ -284,7 +284,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 """The answers that every route may give."""
 
 
-def client_of(request: Request) -> str:
+async def client_of(request: Request) -> str:
     """The client that sent a request; where keys are needed by `Authorization: Bearer KEY`."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     server: Server = request.app.state.server
@@ -345,9 +345,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
 
         def work(ticket: Ticket) -> list[Translated]:
             choices = body.choices(server.settings.normalise)
-            return [
-                _translated(service, text, body, choices, ticket, detected) for text in body.texts
-            ]
+            return _translated(service, body.texts, body, choices, ticket, detected)
 
         found = await server.run(request, service, client, work)
         source, target = languages_of(service)
@@ -381,7 +379,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
         def work(ticket: Ticket) -> None:
             choices = body.choices(server.settings.normalise)
             for part in windows(text):
-                found = _translated(service, part, body, choices, ticket, detected)
+                (found,) = _translated(service, [part], body, choices, ticket, detected)
                 send("part", {"source": part, **found.model_dump()})
 
         async def run() -> None:
@@ -549,24 +547,40 @@ def links(
 
 def _translated(
     service: Service,
-    text: str,
+    texts: Sequence[str],
     body: TranslateBody,
     choices: dict[str, Any],
     ticket: Ticket,
     detected: str | None,
-) -> Translated:
-    """The translation of a text."""
-    if body.prefix is not None:
-        found = _of_sentence(service, text, body.prefix, body.alternatives, choices, ticket)
+) -> list[Translated]:
+    """The translations of texts."""
+    alternatives = body.alternatives
+    if (prefix := body.prefix) is not None:
+        found = [
+            _of_sentence(service, text, prefix, alternatives, choices, ticket) for text in texts
+        ]
     else:
-        found = service.translate_data(
-            text, body.format, alternatives=body.alternatives, ticket=ticket, **choices
+        found = service.translate_texts(
+            texts, body.format, alternatives=alternatives, ticket=ticket, **choices
         )
+    normalise = choices["normalise"]
+    return [_answer(service, each, body, normalise, ticket, detected) for each in found]
+
+
+def _answer(
+    service: Service,
+    found: Sequence[Result],
+    body: TranslateBody,
+    normalise: bool,
+    ticket: Ticket,
+    detected: str | None,
+) -> Translated:
+    """The answer about a text, from its translations, the best first."""
     best = found[0]
     pairs = [(pair.source, pair.target) for pair in best.sentences]
     linked: Sequence[list[Linked] | None] = [None] * len(pairs)
     if body.alignment:
-        linked = links(service, pairs, choices["normalise"], ticket)
+        linked = links(service, pairs, normalise, ticket)
     listed = [
         TranslatedSentence(
             source=pair.source,

@@ -59,7 +59,8 @@ class Server:
         limits = Limits(
             requests=settings.queue, characters=settings.characters, seconds=settings.seconds
         )
-        options = LoadOptions(**settings.options)
+        # The confidence needs the score of a translation, but not those of its tokens.
+        options = LoadOptions(**settings.options, scores=False)
         self.models = Models(settings.folders, options, limits, self.metrics.batch)
         self.store = Store(Path(settings.storage), settings.storage_bytes)
         # Tickets bound the work, so a thread is always free.

@@ -68,7 +68,11 @@ class Store:
         """All entries of a kind."""
         for path in sorted(self._folder.glob(f"{kind}.*.entry")):
             key = path.name.split(".")[1]
-            yield key, self.entry(kind, key)
+            try:
+                entry = self.entry(kind, key)
+            except UnknownError:
+                continue  # it was removed meanwhile
+            yield key, entry
 
     def write(self, kind: str, key: str, name: str, content: bytes) -> None:
         """Write a file of an entry."""

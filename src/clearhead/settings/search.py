@@ -2,12 +2,22 @@
 
 from collections.abc import Collection
 from dataclasses import fields
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from clearhead.settings.declare import STRICT, Natural, Runs, Section, require, setting, settings_of
+from clearhead.settings.declare import (
+    STRICT,
+    Natural,
+    Runs,
+    Section,
+    Setting,
+    require,
+    setting,
+    settings_of,
+)
 
 Method = Literal["beam", "sampling"]
 
@@ -121,11 +131,17 @@ def idle_for(method: Method, named: Collection[str]) -> str | None:
     return next(
         (
             each.path
-            for each in settings_of(SearchConfig)
+            for each in _search_settings()
             if each.path in named and (only := each.only_with[1]) and method not in only
         ),
         None,
     )
+
+
+@cache
+def _search_settings() -> tuple[Setting, ...]:
+    """The settings of a search; kept, since each call of `translate` needs them."""
+    return tuple(settings_of(SearchConfig))
 
 
 def beyond(search: SearchConfig, supported: Collection[str]) -> str | None:

@@ -126,7 +126,7 @@ class _Paragraph(ABC):
         if means.remembers(unit.text.strip()):
             whole, fits = [as_one(unit.text)], lambda text: True
         else:
-            whole, fits = sentences(unit.text, means.source_language), means.fits
+            whole, fits = _sentences(unit, means.source_language), means.fits
         divided = [_fitting(sentence, fits) for sentence in whole]
         self._parts = [part for parts in divided for part in parts]
         self._is_divided = len(self._parts) > len(whole)
@@ -357,12 +357,18 @@ def _is_untranslated(source: Sentence, translation: Translation) -> bool:
     return len(words) >= SEVERAL and translation.text.strip() == _read(source.text)
 
 
+def _sentences(unit: Unit, language: str) -> list[Sentence]:
+    if unit.whole:
+        return [as_one(unit.text)] if unit.text.strip() else []
+    return sentences(unit.text, language)
+
+
 def _unwrapped(unit: Unit, language: str) -> Unit:
     """The unit with a space for each line break within a sentence, if these are soft."""
     if not unit.soft:
         return unit
     changes, at = list[tuple[int, int, str]](), 0
-    for sentence in sentences(unit.text, language):
+    for sentence in _sentences(unit, language):
         at = unit.text.index(sentence.text, at)
         breaks = _BREAK.finditer(sentence.text)
         changes += ((at + found.start(), at + found.end(), " ") for found in breaks)

@@ -61,7 +61,7 @@ class Unit:
 
     `place` is for people, such as `app.po:14`. `keep` are ranges (start, end) of the text that stay
     as they are, such as inline code with its marks. With `soft`, a line break within a sentence is
-    a space. A translation of a unit is a unit, too.
+    a space. With `whole`, the text is one sentence. A translation of a unit is a unit, too.
     """
 
     text: str
@@ -69,6 +69,7 @@ class Unit:
     tags: tuple[Tag, ...] = ()
     keep: tuple[tuple[int, int], ...] = ()
     soft: bool = False
+    whole: bool = False
 
     def replaced(self, changes: Sequence[tuple[int, int, str]]) -> Unit:
         """The unit with another text in each range (start, end), in ascending order.

@@ -110,12 +110,61 @@ def translate_data(
     Raises:
         DataError: it is no document of this format, or cannot be written in its encoding.
     """
+    if isinstance(data, str):
+        return translate_texts([data], form, where, translate, target_language, **options)[0]
     result = Result()
 
-    def translated(content: str) -> str:
-        for reader in FORMATS[form].readers:
-            document = reader(content, where, target_language, **options)
-            done = translate([slot.unit for slot in document.slots])
+    def translated(contents: Sequence[str]) -> list[str]:
+        results = [result] * len(contents)
+        readers = [partial(reader, **options) for reader in FORMATS[form].readers]
+        return _translated(contents, results, readers, where, translate, target_language)
+
+    if form == "docx":
+        parts = docx.parts_of(data, where)
+        texts = dict(zip(parts, translated([*parts.values()]), strict=True))
+        result.data = docx.with_parts(data, texts, where)
+    else:
+        content, encoding, mark = decoded(data, form, where)
+        result.data = mark + _encoded(translated([content])[0], encoding, form, where)
+    return result
+
+
+def translate_texts(
+    texts: Sequence[str],
+    form: str | Format,
+    where: str,
+    translate: Callable[[Sequence[Unit]], Sequence[Done]],
+    target_language: str = "",
+    **options: Any,
+) -> list[Result]:
+    """Texts in another language, as `translate_data` gives each; all units are translated together.
+
+    A format is a name of `FORMATS`, or one of its own.
+    """
+    results = [Result() for _ in texts]
+    found = FORMATS[form] if isinstance(form, str) else form
+    readers = [partial(reader, **options) for reader in found.readers]
+    done = _translated(texts, results, readers, where, translate, target_language)
+    for result, text in zip(results, done, strict=True):
+        result.data = text.encode("utf-8", "surrogatepass")
+    return results
+
+
+def _translated(
+    contents: Sequence[str],
+    results: Sequence[Result],
+    readers: Sequence[Reader],
+    where: str,
+    translate: Callable[[Sequence[Unit]], Sequence[Done]],
+    target_language: str,
+) -> list[str]:
+    """The contents in another language; what is known of each is added to its result."""
+    contents = [*contents]
+    for reader in readers:
+        documents = [reader(content, where, target_language) for content in contents]
+        every = iter(translate([slot.unit for each in documents for slot in each.slots]))
+        for number, (document, result) in enumerate(zip(documents, results, strict=True)):
+            done = [next(every) for _ in document.slots]
             for slot, each in zip(document.slots, done, strict=True):
                 result.texts += each.unit is not None
                 result.remembered += each.remembered
@@ -124,19 +173,8 @@ def translate_data(
                 if each.confidence is not None:
                     result.confidences.append((slot.unit.place, each.confidence))
             result.skipped += document.skipped
-            content = document.translated([each.unit for each in done])
-        return content
-
-    if isinstance(data, str):
-        result.data = translated(data).encode("utf-8", "surrogatepass")
-    elif form == "docx":
-        parts = docx.parts_of(data, where)
-        texts = {name: translated(content) for name, content in parts.items()}
-        result.data = docx.with_parts(data, texts, where)
-    else:
-        content, encoding, mark = decoded(data, form, where)
-        result.data = mark + _encoded(translated(content), encoding, form, where)
-    return result
+            contents[number] = document.translated([each.unit for each in done])
+    return contents
 
 
 _MARKS = (

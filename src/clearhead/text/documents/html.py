@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from html import escape, unescape
 
 from clearhead.text.documents.markup import Token, attribute_range, html_tokens, inline_unit
@@ -47,7 +47,7 @@ DESCRIBING = frozenset(
 def read_attributes(content: str, where: str, target_language: str = "") -> Document:
     """The attributes that people read. They are translated before the text: some are within it."""
     slots, line = list[Slot](), line_counter(content)
-    for token, barrier in _barriers(html_tokens(content), of_attributes=True):
+    for token, barrier in _barriers(html_tokens(content), frozenset()):
         if barrier or _is_no(token) or token.kind not in ("start", "empty"):
             continue
         for start, end in sorted(attribute_range(content, token, _read_names(token)).values()):
@@ -59,22 +59,30 @@ def read_attributes(content: str, where: str, target_language: str = "") -> Docu
     return Document(content, slots)
 
 
-def read_html(content: str, where: str, target_language: str = "") -> Document:
-    """The text of block elements, with inline elements as tags."""
+def read_html(
+    content: str, where: str, target_language: str = "", *, kept: Set[str] = frozenset()
+) -> Document:
+    """The text of block elements, with inline elements as tags.
+
+    Further elements that are `kept` are inline, and their content stays as it is.
+    """
     tokens = html_tokens(content)
     slots, edits, run, line = list[Slot](), list[Edit](), list[Token](), line_counter(content)
 
     def end_run() -> None:
         place = f"{where}:{line(run[0].start)}" if run else ""
-        found = inline_unit(content, run, place, _is_kept, spaces=True)
+        found = inline_unit(
+            content, run, place, lambda each: each.name in kept or _is_kept(each), spaces=True
+        )
         if found is not None:
             start, end, unit = found
             slots.append(Slot(start, end, unit, lambda new: new.marked(_escape)))
         run.clear()
 
     skipped, last = list[Skipped](), ""
-    for token, barrier in _barriers(tokens):
-        is_inline = token.kind in ("text", "other") or token.name in INLINE
+    inline = INLINE | kept
+    for token, barrier in _barriers(tokens, inline):
+        is_inline = token.kind in ("text", "other") or token.name in inline
         if not barrier and is_inline and not _is_declaration(content, token):
             run.append(token)
         else:
@@ -89,11 +97,10 @@ def read_html(content: str, where: str, target_language: str = "") -> Document:
     return Document(content, slots, edits, skipped)
 
 
-def _barriers(tokens: Sequence[Token], of_attributes: bool = False) -> Iterator[tuple[Token, str]]:
+def _barriers(tokens: Sequence[Token], inline: Set[str]) -> Iterator[tuple[Token, str]]:
     """Each token, and what forbids to translate it: the name of an element, `NO`, or "".
 
-    An inline element that is not translated is kept within its sentence, so for texts it forbids
-    nothing; only `of_attributes`.
+    An inline element that is not translated is kept within its sentence, so it forbids nothing.
     """
     stack: list[tuple[str, str]] = []
     opened = Counter[str]()  # elements on the stack by name: an end without a start closes none
@@ -102,7 +109,7 @@ def _barriers(tokens: Sequence[Token], of_attributes: bool = False) -> Iterator[
         yield token, around
         if token.kind == "start":
             barrier = around
-            if of_attributes or token.name not in INLINE:
+            if token.name not in inline:
                 is_yes = token.attributes.get("translate", "").lower() == "yes"
                 barrier = "" if is_yes else NO if _is_no(token) and not around else around
                 if token.name in CODE or token.name in UNTOUCHED:

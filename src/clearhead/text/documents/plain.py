@@ -10,14 +10,20 @@ from clearhead.errors import DataError
 from clearhead.text.spans import SOFTWARE
 from clearhead.text.units import Document, Slot, Unit
 
-_PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*(?:\n|$)))*")
+PARAGRAPHS = re.compile(r"\S(?:[^\n]|\n(?!\s*(?:\n|$)))*")
+"""Parts of a text that blank lines separate."""
+
+LINES, WHOLE = re.compile(r"\S.*"), re.compile(r"\S.*", re.DOTALL)
+"""The lines of a text, and the text as one part."""
 
 
-def read_text(content: str, where: str, target_language: str = "") -> Document:
-    """The paragraphs of a text, which blank lines separate."""
+def read_text(
+    content: str, where: str, target_language: str = "", *, parts: re.Pattern[str] = PARAGRAPHS
+) -> Document:
+    """The parts of a text, by default its paragraphs."""
     slots = list[Slot]()
     line, done = 1, 0
-    for found in _PARAGRAPH.finditer(content):
+    for found in parts.finditer(content):
         text = found[0].rstrip()
         line += content.count("\n", done, found.start())
         done = found.start()
