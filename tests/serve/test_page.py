@@ -163,10 +163,10 @@ def test_a_text_is_translated_while_it_is_typed(browser: Any, page_server: Runni
         page.type("#text", " a dog barks .", delay=5)
         assert page.locator(".output .stale .sentence").count() >= 1  # the old one stays
         assert translated(page) == expected(page_server, "the man sleeps . a dog barks .")["text"]
-        page.click("text=Copy")
+        page.click('"Copy"')
         copied = page.evaluate("navigator.clipboard.readText()")
         assert copied == page.evaluate("document.querySelector('.output').textContent")
-        page.click("text=Clear")
+        page.click('"Clear"')
         until(page, "document.querySelector('.output').textContent === ''")
 
 
@@ -176,7 +176,7 @@ def test_lines_stay_lines_unless_a_paragraph_was_wrapped(
     with opened(browser, page_server) as page:
         lines = translated(page, "a dog\nthe man\n\n  the woman\n").split("\n")
         assert [bool(line.strip()) for line in lines] == [True, True, False, True, False]
-        wrapped = "the old man and the dog and the woman and the red house and\nthe dog sleeps ."
+        wrapped = f"{'the old man and ' * 5}\nthe dog sleeps ."
         assert "\n" not in translated(page, wrapped)
         mirrored = page.evaluate("document.querySelector('.mirror').textContent")
         assert mirrored == wrapped
@@ -190,7 +190,7 @@ def test_only_what_changed_is_translated_again(browser: Any, page_server: Runnin
         page.on("request", lambda request: sent.append(len(request.post_data or "")))
         page.evaluate("""() => {
             const box = document.getElementById('text');
-            const at = box.value.length >> 1;
+            const at = (box.value.length >> 1) - 20;
             box.setRangeText('a dog ', at, at);
             box.dispatchEvent(new Event('input'));
         }""")
