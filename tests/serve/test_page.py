@@ -234,7 +234,7 @@ def test_pointing_at_a_word_shows_what_came_from_what(
         translated(page, TEXT)
         page.hover(".output .w >> nth=1")
         page.wait_for_selector(".mirror .partner")
-        assert "probability" in page.text_content(".translate .readout")
+        assert "probability" in page.text_content(".tools .readout")
         word = page.locator(".mirror .partner >> nth=0")
         box = word.bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)

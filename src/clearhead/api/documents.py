@@ -148,7 +148,7 @@ def means_of(
 
     def translate(texts: Sequence[str]) -> list[Translation]:
         return [
-            Translation(best.text, best.warnings, best.confidence, best.match > 0, best)
+            Translation(best.text, best.warnings, best.confidence, best.match > 0)
             for best, *_ in run(texts)
         ]
 

@@ -158,8 +158,11 @@ def _with_terms(translator: Translator, terms: frozenset[tuple[str, str]]) -> Tr
 class Scoring:
     """Scores items, each a source and its translation."""
 
+    normalise: bool = False
+
     def __call__(self, model: Translator, items: Sequence[tuple[str, str]]) -> list[Hypothesis]:
-        return model.score(*zip(*items, strict=True), batch_size=len(items))
+        sources, targets = zip(*items, strict=True)
+        return model.score(sources, targets, normalise=self.normalise, batch_size=len(items))
 
 
 @dataclass(frozen=True)
@@ -471,7 +474,12 @@ class Service:
         return [means_of(self.model, partial(run, rank), link) for rank in range(alternatives + 1)]
 
     def score(
-        self, sources: Sequence[str], targets: Sequence[str], *, ticket: Ticket | None = None
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        normalise: bool = False,
+        ticket: Ticket | None = None,
     ) -> list[Hypothesis]:
         """How probable each target is as the translation of its source; see `Translator.score`."""
         self.check_task("translation")
@@ -479,7 +487,7 @@ class Service:
         if len(sources) != len(targets):
             raise ConfigError(f"there are {len(sources)} sources and {len(targets)} targets")
         items = list(zip(sources, targets, strict=True))
-        return self._run(Scoring(), items, self._tokens(sources), ticket)
+        return self._run(Scoring(normalise), items, self._tokens(sources), ticket)
 
     def classify(
         self,

@@ -163,11 +163,6 @@ class ScoreBody(WithModel):
 
     sources: Texts = Field(description="sentences")
     targets: Texts = Field(description="a translation of each")
-
-
-class AlignBody(ScoreBody):
-    """Pairs to align."""
-
     normalise: bool | None = Field(
         None, description="bring the sources into the style of the training text first"
     )
@@ -409,9 +404,10 @@ def router(server: Server, documents: Documents) -> APIRouter:
         """Score given translations."""
         name, service, _ = translator(body, body.sources[0])
         server.note(request, name, body.sources)
+        normalise = server.settings.normalise if body.normalise is None else body.normalise
 
         def work(ticket: Ticket) -> list[Hypothesis]:
-            return service.score(body.sources, body.targets, ticket=ticket)
+            return service.score(body.sources, body.targets, normalise=normalise, ticket=ticket)
 
         found = await server.run(request, service, client, work)
         pieces = service.model.target_tokenizer.pieces
@@ -427,7 +423,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
         return ScoreAnswer(model=name, scores=scores)
 
     @api.post("/align")
-    async def align(request: Request, client: Client, body: AlignBody) -> AlignAnswer:
+    async def align(request: Request, client: Client, body: ScoreBody) -> AlignAnswer:
         """Link the words of sentences and their translations."""
         name, service, _ = translator(body, body.sources[0])
         server.note(request, name, body.sources)
@@ -581,34 +577,45 @@ def _answer(
     linked: Sequence[list[Linked] | None] = [None] * len(pairs)
     if body.alignment:
         linked = links(service, pairs, normalise, ticket)
+    probabilities: Sequence[list[WordProbability] | None] = [None] * len(pairs)
+    if body.words:
+        probabilities = _words(service, pairs, normalise, ticket)
     listed = [
         TranslatedSentence(
             source=pair.source,
             text=pair.target,
             confidence=pair.confidence,
             links=each,
-            words=_words(service, pair) if body.words else None,
+            words=words,
         )
-        for pair, each in zip(best.sentences, linked, strict=True)
+        for pair, each, words in zip(best.sentences, linked, probabilities, strict=True)
     ]
-    known = [each.confidence for each in listed if each.confidence is not None]
+    confidences = [each.confidence for each in listed if each.confidence is not None]
     texts = [each.data.decode("utf-8", "replace") for each in found]
     return Translated(
         text=texts[0],
         alternatives=[each for each in dict.fromkeys(texts[1:]) if each != texts[0]],
-        confidence=min(known, default=None),
+        confidence=min(confidences, default=None),
         sentences=listed,
         warnings=warnings_of(best),
         detected=detected,
     )
 
 
-def _words(service: Service, pair: Pair) -> list[WordProbability] | None:
-    """The words of a translation; None if it is not that of the model, as it is."""
-    if pair.output is None or pair.output.text != pair.target:
-        return None
-    found = word_probabilities(service.model.target_tokenizer, pair.output)
-    return None if found is None else [WordProbability(range=a, probability=p) for a, p in found]
+def _words(
+    service: Service, pairs: Sequence[tuple[str, str]], normalise: bool, ticket: Ticket
+) -> list[list[WordProbability] | None]:
+    """The probability of each word of translations; None where the tokens do not show them."""
+    sources, targets = zip(*pairs, strict=True) if pairs else ((), ())
+    scored = service.score(sources, targets, normalise=normalise, ticket=ticket)
+    found = [
+        word_probabilities(service.model.target_tokenizer, each) if each.text == target else None
+        for each, target in zip(scored, targets, strict=True)
+    ]
+    return [
+        None if each is None else [WordProbability(range=a, probability=p) for a, p in each]
+        for each in found
+    ]
 
 
 def _of_sentence(
@@ -630,7 +637,7 @@ def _of_sentence(
         Result(
             each.text.encode("utf-8", "replace"),
             remarks=[("the text", remark) for remark in each.warnings],
-            sentences=[Pair(text, each.text, each.confidence, each)],
+            sentences=[Pair(text, each.text, each.confidence)],
         )
         for each in found
     ]

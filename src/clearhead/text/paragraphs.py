@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from clearhead.errors import Remark
 from clearhead.text.placing import Range, placed, word_ranges
@@ -37,14 +37,13 @@ Links = Sequence[tuple[int, int]]
 class Translation(NamedTuple):
     """The translation of a sentence, the remarks on it, and the confidence in it, if any.
 
-    `remembered` shows whether it is from a memory; `output` is what the model gave.
+    `remembered` shows whether it is from a memory.
     """
 
     text: str
     remarks: tuple[Remark, ...] = ()
     confidence: float | None = None
     remembered: bool = False
-    output: Any = None
 
 
 @dataclass(frozen=True)
@@ -74,15 +73,11 @@ class Means:
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation, both with their spans, and the confidence, if any.
-
-    `output` is what the model gave.
-    """
+    """A sentence and its translation, both with their spans, and the confidence, if any."""
 
     source: str
     target: str
     confidence: float | None = None
-    output: Any = None
 
 
 class Done(NamedTuple):
@@ -199,8 +194,7 @@ class _Paragraph(ABC):
         ranges = self._ranges_of(unit.text, found)
         for translation, (source, target) in zip(found, ranges, strict=True):
             start, end = map(position, target)
-            known = translation.confidence, translation.output
-            yield Pair(self.written(*source), new.text[start:end], *known)
+            yield Pair(self.written(*source), new.text[start:end], translation.confidence)
 
     def _translations(self, known: Mapping[str, Translation]) -> list[Translation]:
         return [known.get(_read(part.text), Translation(part.text)) for part in self._parts]

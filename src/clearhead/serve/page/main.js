@@ -144,7 +144,7 @@ function askForKey(isWrong) {
         "p",
         { id: "key-note", class: isWrong ? "wrong" : "how", role: isWrong ? "alert" : null },
         isWrong ? "This key is wrong. " : "",
-        "Whoever runs the server has it. It is kept until you close this tab.",
+        "Ask whoever runs this server. The key is kept until you close this tab.",
       ),
       element("button", { class: "primary" }, "Go on"),
     ),

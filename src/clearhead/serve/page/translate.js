@@ -115,10 +115,9 @@ class TranslateView {
           { class: "pane to", "aria-label": "Translation" },
           this.bar,
           this.output,
-          element("div", { class: "tools" }, this.work, this.copy),
+          element("div", { class: "tools" }, this.work, this.readout, this.copy),
         ),
       ),
-      this.readout,
       this.problem,
       this.notes,
       this.legend,
@@ -244,7 +243,7 @@ class TranslateView {
     const { value } = this.box;
     this.parts.change(value, all);
     this.problem.replaceChildren();
-    this.element.classList.toggle("long", value.length > LONG);
+    this.element.classList.toggle("much", value.length > LONG);
     this.output.classList.toggle("empty", !value.trim());
     const most = this.settings.characters;
     const over = value.length - most;
