@@ -94,7 +94,7 @@ def test_windows_are_the_text() -> None:
     for text in ("", " ", "a\n\nb", "x" * 5000, "It is so. " * 500, "See {this. It is} so. " * 500):
         found = windows(text)
         assert "".join(found) == text
-        assert "so" not in text or all(len(part) < WINDOW + 100 for part in found)
+        assert "so" not in text or all(len(part) < 2 * WINDOW + 100 for part in found)
         assert all(part.count("{") == part.count("}") for part in found)
 
 

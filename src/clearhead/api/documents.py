@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,11 +23,14 @@ from clearhead.text.documents import (
     translate_texts,
 )
 from clearhead.text.paragraphs import Links, Means, Translation, translate_units
-from clearhead.text.placing import word_ranges
+from clearhead.text.placing import Range, word_ranges
 
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
     from clearhead.inspect.alignment import Aligner
+    from clearhead.inspect.subject import Subject
+    from clearhead.inspect.words import Word
+    from clearhead.tokenizer import Tokenizer
 
 _ALIGNERS: WeakKeyDictionary[Translator, Aligner] = WeakKeyDictionary()
 """The alignment of each translator that has translated a document."""
@@ -162,11 +166,42 @@ def means_of(
     )
 
 
-def links_of(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[Links]:
+def word_probabilities(
+    tokenizer: Tokenizer, hypothesis: Hypothesis
+) -> list[tuple[Range, float]] | None:
+    """The range of each word and punctuation mark of a translation, and its probability.
+
+    None if its tokens do not show the words, or have no scores.
+    """
+    from clearhead.inspect.words import words_in
+
+    ranges, scores = word_ranges(hypothesis.text), hypothesis.token_scores
+    spaced = " ".join(hypothesis.text[start:end] for start, end in ranges)
+    words = words_in(spaced, tokenizer.pieces(hypothesis.tokens), (), tokenizer.form)
+    if words is None or not scores:
+        return None
+    probabilities = [math.exp(sum(scores[i] for i in word.positions)) for word in words]
+    return list(zip(ranges, probabilities, strict=True))
+
+
+def links_of(
+    translator: Translator, pairs: Sequence[tuple[str, str]], normalise: bool = False
+) -> list[Links]:
     """The links between the words of each pair of a sentence and its translation.
 
-    Words and punctuation marks count from 0, by `word_ranges`.
+    Words and punctuation marks count from 0, by `word_ranges`. With `normalise`, the sentences are
+    brought into the style of the training text first, as in `Translator.translate`.
     """
+    if normalise:
+        styled = [(translator.normalised(source), target) for source, target in pairs]
+        found = links_of(translator, styled)
+        return [
+            # Few texts have other words then.
+            links
+            if (count := len(word_ranges(pair[0]))) == len(word_ranges(read[0]))
+            else _diagonal(count, len(word_ranges(pair[1])))
+            for pair, read, links in zip(pairs, styled, found, strict=True)
+        ]
     if pairs and translator not in _ALIGNERS:
         _ALIGNERS[translator] = _aligner(translator, pairs)
     return [_links(translator, _ALIGNERS[translator], pair) for pair in pairs]
@@ -191,27 +226,13 @@ def _aligner(translator: Translator, pairs: Sequence[tuple[str, str]]) -> Aligne
 def _links(translator: Translator, aligner: Aligner, pair: tuple[str, str]) -> Links:
     """The links of one pair."""
     from clearhead.inspect.alignment import links, scores, word_matrix
-    from clearhead.inspect.recording import masked_pair
     from clearhead.inspect.subject import Subject
-    from clearhead.inspect.words import words_in
 
-    # The words of what the model reads: symbols may have other numbers there.
-    read = masked_pair(translator, *pair)
-    spaced = [" ".join(text[start:end] for start, end in word_ranges(text)) for text in read]
+    spaced = [words for _, words in _spaced(translator, pair)]
     if not all(spaced):
         return []
     subject = Subject.translation(translator, *pair)
-    sides = (
-        words_in(
-            spaced[0],
-            subject.source_pieces,
-            subject.source_special,
-            translator.source_tokenizer.form,
-        ),
-        words_in(
-            spaced[1], subject.outputs, subject.output_special, translator.target_tokenizer.form
-        ),
-    )
+    sides = words_of_pair(translator, pair, subject)
     if None in sides:
         return _diagonal(*(len(text.split()) for text in spaced))
     found = [[(n, word) for n, word in enumerate(side or ()) if word.positions] for side in sides]
@@ -223,6 +244,40 @@ def _links(translator: Translator, aligner: Aligner, pair: tuple[str, str]) -> L
         *([word for _, word in side] for side in found),
     )
     return [(found[0][one][0], found[1][other][0]) for one, other, _ in links(matrix, aligner.rule)]
+
+
+def words_of_pair(
+    translator: Translator, pair: tuple[str, str], subject: Subject
+) -> list[list[Word] | None]:
+    """The words of both sides, by `word_ranges`, with their positions in the tokens of a subject.
+
+    A side is None if its tokens do not show the words.
+    """
+    from clearhead.inspect.words import words_in
+
+    texts, spaced = zip(*_spaced(translator, pair), strict=True)
+    sides = (
+        (subject.source_pieces, subject.source_special, translator.source_tokenizer),
+        (subject.outputs, subject.output_special, translator.target_tokenizer),
+    )
+    found: list[list[Word] | None] = []
+    for text, words, (pieces, special, tokenizer) in zip(texts, spaced, sides, strict=True):
+        written, (unknown,) = text.split(), tokenizer.pieces([tokenizer.unk_id])
+        if len(written) + len(special) == len(pieces):  # an unknown token is a word
+            at = iter(written)
+            named = [p if i in special else next(at) for i, p in enumerate(pieces)]
+            pieces = [n if p == unknown else p for p, n in zip(pieces, named, strict=True)]
+        found.append(words_in(words, pieces, special, tokenizer.form))
+    return found
+
+
+def _spaced(translator: Translator, pair: tuple[str, str]) -> list[tuple[str, str]]:
+    """Both sides of a pair as the model reads them, and with spaces between their words."""
+    from clearhead.inspect.recording import masked_pair
+
+    # Symbols may have other numbers there.
+    read = masked_pair(translator, *pair)
+    return [(text, " ".join(text[a:b] for a, b in word_ranges(text))) for text in read]
 
 
 def _diagonal(source: int, target: int) -> Links:

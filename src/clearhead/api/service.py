@@ -158,8 +158,11 @@ def _with_terms(translator: Translator, terms: frozenset[tuple[str, str]]) -> Tr
 class Scoring:
     """Scores items, each a source and its translation."""
 
+    normalise: bool = False
+
     def __call__(self, model: Translator, items: Sequence[tuple[str, str]]) -> list[Hypothesis]:
-        return model.score(*zip(*items, strict=True), batch_size=len(items))
+        sources, targets = zip(*items, strict=True)
+        return model.score(sources, targets, normalise=self.normalise, batch_size=len(items))
 
 
 @dataclass(frozen=True)
@@ -466,12 +469,17 @@ class Service:
             return [[known[text][min(rank, len(known[text]) - 1)]] for text in texts]
 
         def link(pairs: Sequence[tuple[str, str]]) -> Sequence[Links]:
-            return self.align(pairs, ticket=ticket)
+            return self.align(pairs, normalise=options.get("normalise", False), ticket=ticket)
 
         return [means_of(self.model, partial(run, rank), link) for rank in range(alternatives + 1)]
 
     def score(
-        self, sources: Sequence[str], targets: Sequence[str], *, ticket: Ticket | None = None
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        normalise: bool = False,
+        ticket: Ticket | None = None,
     ) -> list[Hypothesis]:
         """How probable each target is as the translation of its source; see `Translator.score`."""
         self.check_task("translation")
@@ -479,7 +487,7 @@ class Service:
         if len(sources) != len(targets):
             raise ConfigError(f"there are {len(sources)} sources and {len(targets)} targets")
         items = list(zip(sources, targets, strict=True))
-        return self._run(Scoring(), items, self._tokens(sources), ticket)
+        return self._run(Scoring(normalise), items, self._tokens(sources), ticket)
 
     def classify(
         self,
@@ -496,14 +504,21 @@ class Service:
         return self._run(Classifying(top, normalise), texts, sizes, ticket)
 
     def align(
-        self, pairs: Sequence[tuple[str, str]], *, ticket: Ticket | None = None
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        normalise: bool = False,
+        ticket: Ticket | None = None,
     ) -> list[Links]:
         """The links between the words of each pair of a sentence and its translation.
 
-        Words and punctuation marks count from 0, as in `clearhead align`.
+        Words and punctuation marks count from 0, as in `clearhead align`. With `normalise`, the
+        sentences are brought into the style of the training text first.
         """
         self.check_task("translation")
-        return self.inside(lambda model: links_of(model, pairs), ticket) if pairs else []
+        if not pairs:
+            return []
+        return self.inside(lambda model: links_of(model, pairs, normalise), ticket)
 
     def call(self, function: Callable[[Any], Any], ticket: Ticket | None = None) -> Any:
         """The result of a function of the model, which no other request uses meanwhile."""

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from clearhead.api.service import BusyError, LateError, LimitError, StoppedError
 from clearhead.errors import ClearheadError, ConfigError, DataError, SearchError
-from clearhead.serve import deepl, libretranslate, own, page
+from clearhead.serve import deepl, explaining, libretranslate, own, page
 from clearhead.serve.documents import Documents
 from clearhead.serve.guard import Guard, error_answer
 from clearhead.serve.models import UnknownError
@@ -71,8 +71,10 @@ def create(settings: ServeSettings) -> Guard:
     documents = Documents(server)
     for each in (own, libretranslate, deepl):
         app.include_router(each.router(server, documents))
+    if settings.inspect:
+        app.include_router(explaining.router(server))
     if settings.page:
-        app.include_router(page.router())
+        app.include_router(page.router(settings))
     _add_operations(app, server)
     _add_errors(app)
     return Guard(app, body=settings.body, metrics=server.metrics, refuse=server.refusal)

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from clearhead.api.documents import word_probabilities
 from clearhead.api.service import Service, Ticket
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import DataError
@@ -23,8 +24,8 @@ from clearhead.text.placing import word_ranges
 from clearhead.text.sentences import sentences
 from clearhead.text.spans import SOFTWARE
 
-WINDOW = 1000
-"""Characters of a text that are translated together when the translation is streamed."""
+WINDOW = 600
+"""Characters of a text, at least, that are translated together when it is streamed."""
 
 Text = Annotated[str, Field(max_length=1_000_000)]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=1000)]
@@ -64,6 +65,7 @@ class TranslateBody(WithModel):
     format: Format = Field("text", description="markup of the texts")
     alternatives: int = Field(0, ge=0, le=10, description="further translations of each text")
     alignment: bool = Field(False, description="link the words of sources and translations")
+    words: bool = Field(False, description="give the probability of each word of a translation")
     glossary: dict[Name, Name] = Field(
         {}, max_length=1000, description="terms with the translations that they must have"
     )
@@ -112,6 +114,13 @@ class Linked(BaseModel):
     target: tuple[int, int]
 
 
+class WordProbability(BaseModel):
+    """A word of a translation: the range of its characters, and its probability."""
+
+    range: tuple[int, int]
+    probability: float
+
+
 class TranslatedSentence(BaseModel):
     """A sentence and its translation."""
 
@@ -119,6 +128,7 @@ class TranslatedSentence(BaseModel):
     text: str
     confidence: float | None = Field(description="expected chrF, from 0 to 1; null if unknown")
     links: list[Linked] | None = None
+    words: list[WordProbability] | None = None
 
 
 class Translated(BaseModel):
@@ -153,6 +163,9 @@ class ScoreBody(WithModel):
 
     sources: Texts = Field(description="sentences")
     targets: Texts = Field(description="a translation of each")
+    normalise: bool | None = Field(
+        None, description="bring the sources into the style of the training text first"
+    )
 
 
 class Score(BaseModel):
@@ -339,8 +352,9 @@ def router(server: Server, documents: Documents) -> APIRouter:
         responses={
             200: {
                 "content": {"text/event-stream": {"schema": EVENT}},
-                "description": "Events: `part` with `text`, the next part of the translation, and "
-                "its `sentences`; at the end `done`, or `error`.",
+                "description": "Events: `part` with the next part of the `source`, its translation "
+                "`text` and its `sentences`; at the end `done`, or `error` with `what`, and "
+                "`retry_after` seconds if the server is busy.",
             }
         },
     )
@@ -361,14 +375,17 @@ def router(server: Server, documents: Documents) -> APIRouter:
             choices = body.choices(server.settings.normalise)
             for part in windows(text):
                 (found,) = _translated(service, [part], body, choices, ticket, detected)
-                send("part", found.model_dump())
+                send("part", {"source": part, **found.model_dump()})
 
         async def run() -> None:
             try:
                 await server.run(request, service, client, work)
                 send("done", {})
             except Exception as error:
-                send("error", {"what": str(error)})
+                send(
+                    "error",
+                    {"what": str(error), "retry_after": getattr(error, "retry_after", None)},
+                )
 
         async def sent() -> AsyncIterator[str]:
             running = asyncio.create_task(run())
@@ -387,9 +404,10 @@ def router(server: Server, documents: Documents) -> APIRouter:
         """Score given translations."""
         name, service, _ = translator(body, body.sources[0])
         server.note(request, name, body.sources)
+        normalise = server.settings.normalise if body.normalise is None else body.normalise
 
         def work(ticket: Ticket) -> list[Hypothesis]:
-            return service.score(body.sources, body.targets, ticket=ticket)
+            return service.score(body.sources, body.targets, normalise=normalise, ticket=ticket)
 
         found = await server.run(request, service, client, work)
         pieces = service.model.target_tokenizer.pieces
@@ -413,7 +431,12 @@ def router(server: Server, documents: Documents) -> APIRouter:
         if len(pairs) < max(len(body.sources), len(body.targets)):
             raise DataError("there is not one target for each source")
         service.check_size(sum(len(text) for pair in pairs for text in pair))
-        found = await server.run(request, service, client, lambda t: links(service, pairs, t))
+        normalise = server.settings.normalise if body.normalise is None else body.normalise
+
+        def work(ticket: Ticket) -> list[list[Linked]]:
+            return links(service, pairs, normalise, ticket)
+
+        found = await server.run(request, service, client, work)
         return AlignAnswer(model=name, alignments=found)
 
     @api.post("/classify")
@@ -490,24 +513,31 @@ def document_answer(documents: Documents, key: str) -> DocumentAnswer:
 
 
 def windows(text: str) -> list[str]:
-    """A text as parts of about `WINDOW` characters, which end where a sentence does."""
+    """A text as parts that end where a sentence does.
+
+    They have about `WINDOW` characters, and end with a line; or twice as many within a line.
+    """
     parts, start = list[str](), 0
     spans = SOFTWARE.ranges(text)
     at = 0
     for sentence in sentences(text):
         at += sum(map(len, sentence))
-        if at - start >= WINDOW and not any(first < at < last for first, last in spans):
+        enough = WINDOW if text[at - 1] == "\n" else 2 * WINDOW
+        if at - start >= enough and not any(first < at < last for first, last in spans):
             parts.append(text[start:at])
             start = at
     return [*parts, text[start:]] if text[start:] or not parts else parts
 
 
-def links(service: Service, pairs: Sequence[tuple[str, str]], ticket: Ticket) -> list[list[Linked]]:
+def links(
+    service: Service, pairs: Sequence[tuple[str, str]], normalise: bool, ticket: Ticket
+) -> list[list[Linked]]:
     """The links between the words of pairs, as ranges of their characters."""
     words = [tuple(word_ranges(text) for text in pair) for pair in pairs]
+    found = service.align(pairs, normalise=normalise, ticket=ticket)
     return [
-        [Linked(source=sides[0][i], target=sides[1][j]) for i, j in found]
-        for sides, found in zip(words, service.align(pairs, ticket=ticket), strict=True)
+        [Linked(source=sides[0][i], target=sides[1][j]) for i, j in each]
+        for sides, each in zip(words, found, strict=True)
     ]
 
 
@@ -529,32 +559,63 @@ def _translated(
         found = service.translate_texts(
             texts, body.format, alternatives=alternatives, ticket=ticket, **choices
         )
-    return [_answer(service, each, body.alignment, ticket, detected) for each in found]
+    normalise = choices["normalise"]
+    return [_answer(service, each, body, normalise, ticket, detected) for each in found]
 
 
 def _answer(
-    service: Service, found: Sequence[Result], aligned: bool, ticket: Ticket, detected: str | None
+    service: Service,
+    found: Sequence[Result],
+    body: TranslateBody,
+    normalise: bool,
+    ticket: Ticket,
+    detected: str | None,
 ) -> Translated:
     """The answer about a text, from its translations, the best first."""
     best = found[0]
     pairs = [(pair.source, pair.target) for pair in best.sentences]
     linked: Sequence[list[Linked] | None] = [None] * len(pairs)
-    if aligned:
-        linked = links(service, pairs, ticket)
+    if body.alignment:
+        linked = links(service, pairs, normalise, ticket)
+    probabilities: Sequence[list[WordProbability] | None] = [None] * len(pairs)
+    if body.words:
+        probabilities = _words(service, pairs, normalise, ticket)
     listed = [
-        TranslatedSentence(source=p.source, text=p.target, confidence=p.confidence, links=found)
-        for p, found in zip(best.sentences, linked, strict=True)
+        TranslatedSentence(
+            source=pair.source,
+            text=pair.target,
+            confidence=pair.confidence,
+            links=each,
+            words=words,
+        )
+        for pair, each, words in zip(best.sentences, linked, probabilities, strict=True)
     ]
-    known = [each.confidence for each in listed if each.confidence is not None]
+    confidences = [each.confidence for each in listed if each.confidence is not None]
     texts = [each.data.decode("utf-8", "replace") for each in found]
     return Translated(
         text=texts[0],
         alternatives=[each for each in dict.fromkeys(texts[1:]) if each != texts[0]],
-        confidence=min(known, default=None),
+        confidence=min(confidences, default=None),
         sentences=listed,
         warnings=warnings_of(best),
         detected=detected,
     )
+
+
+def _words(
+    service: Service, pairs: Sequence[tuple[str, str]], normalise: bool, ticket: Ticket
+) -> list[list[WordProbability] | None]:
+    """The probability of each word of translations; None where the tokens do not show them."""
+    sources, targets = zip(*pairs, strict=True) if pairs else ((), ())
+    scored = service.score(sources, targets, normalise=normalise, ticket=ticket)
+    found = [
+        word_probabilities(service.model.target_tokenizer, each) if each.text == target else None
+        for each, target in zip(scored, targets, strict=True)
+    ]
+    return [
+        None if each is None else [WordProbability(range=a, probability=p) for a, p in each]
+        for each in found
+    ]
 
 
 def _of_sentence(

@@ -6,12 +6,15 @@ All files are read when the server starts, so that no path of a request reaches 
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from clearhead.inspect.report import page as report_page
+from clearhead.serve.settings import ServeSettings
+from clearhead.text.documents import FORMATS
 
 FOLDER = Path(__file__).parent
 
@@ -19,13 +22,15 @@ TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
 }
 
 
-def router() -> APIRouter:
+def router(settings: ServeSettings) -> APIRouter:
     """The routes of the page: `/`, and `/page/…` with its files."""
     pages = APIRouter(include_in_schema=False)
-    files = {name: (TYPES[Path(name).suffix], content) for name, content in _files().items()}
+    contents = {**_files(), "settings.json": json.dumps(_public(settings)).encode()}
+    files = {name: (TYPES[Path(name).suffix], content) for name, content in contents.items()}
 
     def answer(request: Request, name: str) -> Response:
         if name not in files:
@@ -46,6 +51,17 @@ def router() -> APIRouter:
         return answer(request, name)
 
     return pages
+
+
+def _public(settings: ServeSettings) -> dict[str, object]:
+    """The settings that the page has to know."""
+    return {
+        "characters": settings.characters,
+        "bytes": settings.body,
+        "normalise": settings.normalise,
+        "inspect": settings.inspect,
+        "endings": sorted(ending for each in FORMATS.values() for ending in each.endings),
+    }
 
 
 def _files() -> dict[str, bytes]:
