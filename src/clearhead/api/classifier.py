@@ -101,6 +101,11 @@ class Classifier:
         """The PyTorch model."""
         return self.engine.model
 
+    def normalised(self, text: str) -> str:
+        """A text in the style of the training text, as `classify` reads it."""
+        assert self._style is not None, "it reads features"
+        return self._style.read([text], True, self.config.data.max_length)[0][0]
+
     def encode(self, source: Any) -> tuple[Tensor, tuple[str, ...]]:
         """The input of the model, and the names of its positions (tokens or frames).
 

@@ -140,6 +140,10 @@ class Translator:
         """The tokenizer of target texts."""
         return self._tokenizers[1]
 
+    def normalised(self, text: str) -> str:
+        """A source text in the style of the training text, as `translate` reads it."""
+        return self._source_style.read([text], True, self.engine.longest_source)[0][0]
+
     def translate(
         self,
         texts: Iterable[str],

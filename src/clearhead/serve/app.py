@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from clearhead.api.service import BusyError, LateError, LimitError, StoppedError
 from clearhead.errors import ClearheadError, ConfigError, DataError, SearchError
-from clearhead.serve import own, page
+from clearhead.serve import inside, own, page
 from clearhead.serve.documents import Documents
 from clearhead.serve.guard import Guard, error_answer
 from clearhead.serve.models import UnknownError
@@ -70,6 +70,8 @@ def create(settings: ServeSettings) -> FastAPI:
     app.state.server = server
     documents = Documents(server)
     app.include_router(own.router(server, documents))
+    if settings.inspect:
+        app.include_router(inside.router(server))
     if settings.page:
         app.include_router(page.router())
     _add_operations(app, server)
