@@ -185,6 +185,8 @@ class InspectAnswer(BaseModel):
     attentions: dict[str, int] = Field(description="the number of heads of each attention")
     positions: bool = Field(description="whether the model adds positions to the source")
     vocabulary: int = Field(description="the number of tokens, or labels, that it chooses from")
+    beam_size: int | None = Field(description="of the search; null: it draws, or there is none")
+    temperature: float | None = Field(description="at which the search draws; null: it does not")
     source: Source
     output: Output
     greedy: Output | None = Field(description="of greedy search, where the search is another one")

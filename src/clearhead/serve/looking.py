@@ -98,6 +98,8 @@ class Looker:
             if contents is not None:
                 describe(contents, name, model, text, body, now)
         attentions = attentions_of(model.model)
+        search = chosen_search(model.search, body.search.choices()) if translates(model) else None
+        draws = search is not None and search.method == "sampling"
         return InspectAnswer(
             model=name,
             checkpoint=body.checkpoint,
@@ -105,6 +107,8 @@ class Looker:
             attentions={each: found.n_heads for each, found in attentions.items()},
             positions=not isinstance(model.config.model.positions, NoPositions),
             vocabulary=model.model.output.out_features,
+            beam_size=None if search is None or draws else search.beam_size,
+            temperature=search.temperature if search is not None and draws else None,
             source=source,
             output=now.output,
             greedy=now.greedy,
