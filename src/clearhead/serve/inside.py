@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from clearhead.api.loading import LoadOptions, load
 from clearhead.api.service import Service, Ticket
 from clearhead.errors import DataError, ModelFolderError
-from clearhead.folder.model_folder import CHECKPOINTS
+from clearhead.folder.model_folder import CHECKPOINTS, WEIGHTS, ModelFolder
 from clearhead.folder.tensors import read_facts
 from clearhead.serve.models import UnknownError
 from clearhead.serve.own import PROBLEMS, Body, Labelled, Name, client_of
@@ -209,7 +209,7 @@ def router(server: Server) -> APIRouter:
         service: Service, checkpoint: str | None, model: Any
     ) -> tuple[Any, list[Checkpoint]]:
         """The model with the weights of a checkpoint, and the checkpoints that there are."""
-        found = checkpoints_of(service.folder.path)
+        found = checkpoints_of(service.folder)
         if checkpoint is None:
             return model, list(found.values())
         path = next((path for path, each in found.items() if each.name == checkpoint), None)
@@ -283,14 +283,17 @@ def checker(ticket: Ticket) -> Callable[[], None]:
     return check
 
 
-def checkpoints_of(folder: Path) -> dict[Path, Checkpoint]:
+def checkpoints_of(folder: ModelFolder) -> dict[Path, Checkpoint]:
     """The checkpoints in a model folder by their paths, in the order of training."""
     found: dict[Path, Checkpoint] = {}
-    weights = folder / "weights.safetensors"
-    for path in (folder / CHECKPOINTS).glob("*.safetensors"):
+    weights = folder.entries.get(WEIGHTS)
+    for path in (folder.path / CHECKPOINTS).glob("*.safetensors"):
         try:
             step = read_facts(path).get("step")
-            is_model = path.samefile(weights)
+            # The same file, or, after a copy, one with the same content.
+            is_model = path.samefile(folder.path / WEIGHTS)
+            entry = folder.entries.get(f"{CHECKPOINTS}/{path.name}")
+            is_model = is_model or (entry is not None and entry == weights)
         except (OSError, ModelFolderError):
             continue  # a run has removed it meanwhile, or it is damaged
         step = step if isinstance(step, int) else None

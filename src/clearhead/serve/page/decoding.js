@@ -56,7 +56,7 @@ export class Decoding {
       "beam",
       "Beam size",
       { min: 1, max: 10, step: 1, value: answer.beam_size ?? 1 },
-      (value) => (value > 1 ? String(value) : "1: greedy"),
+      (value) => (isDrawn ? "off" : value > 1 ? String(value) : "1: greedy"),
       (value) => go({ beam: String(value), temp: "" }),
     );
     const temperature = slider(

@@ -23,7 +23,7 @@ export async function headEffects(data, item) {
 }
 
 /**
- * The diagram.
+ * The diagram: `stacks`, and the `note` on the head that is pointed at.
  *
  * @param {object} context - `answer` and `state`; `effects` of the heads and the `model` of the
  *   report, or null; `go(changes)`.
@@ -73,7 +73,7 @@ export function diagram(context) {
   };
   rest();
   if (hasDecoder) new ResizeObserver(() => drawWires(stacks)).observe(stacks);
-  return element("div", { class: "diagram" }, stacks, readout, effectLegend(context.effects));
+  return { stacks, note: [readout, effectLegend(context.effects)] };
 }
 
 function describe({ effects, model, state }, name) {
@@ -114,7 +114,7 @@ function layers(context, edits, names, stack) {
   const numbers = [...new Set(own.map((name) => Number(name.split(".")[1])))].reverse();
   const list = element(
     "ol",
-    { class: "layers", reversed: true },
+    { class: "model-layers", reversed: true },
     numbers.map((number) =>
       element(
         "li",
@@ -237,10 +237,10 @@ function drawWires(stacks) {
       middle: (top + bottom) / 2 - frame.top,
     };
   };
-  const encoder = box(stacks.querySelector(".encoder .layers"));
+  const encoder = box(stacks.querySelector(".encoder .model-layers"));
   const ends = [...stacks.querySelectorAll(".cross")].map(box);
   if (!ends.length) return;
-  const x = (encoder.right + box(stacks.querySelector(".decoder .layers")).left) / 2;
+  const x = (encoder.right + box(stacks.querySelector(".decoder .model-layers")).left) / 2;
   const start = encoder.top - 14;
   const centre = (encoder.left + encoder.right) / 2;
   const heights = [start, ...ends.map((end) => end.middle)];

@@ -53,7 +53,8 @@ class InsideView {
     });
     this.decoding = new Decoding(this.parts.decoding);
     this.training = new Training(this.parts.training);
-    this.tour = new Tour(this.parts.tour);
+    this.tour = new Tour(this.parts.tour, this.parts);
+    this.said = element("p", { class: "aloud", role: "status" });
     const { input, result, tour, ...rest } = this.parts;
     this.element = element(
       "div",
@@ -62,6 +63,7 @@ class InsideView {
       tour,
       this.problem,
       result,
+      this.said,
       Object.values(rest),
     );
     this.element.addEventListener("focusin", ({ target }) => {
@@ -127,7 +129,7 @@ class InsideView {
     const asking = (this.asking = new AbortController());
     const post = (body) => this.api.post("/v1/inspect", body, { signal: asking.signal });
     this.element.classList.add("waiting");
-    if (!this.answer) fill(this.parts.result, element("p", { class: "loading" }, "Looking …"));
+    if (!this.answer) fill(this.parts.result, element("p", { class: "how", role: "status" }, "Looking … The first look loads the model."));
     try {
       const answer = await post(this.request("quick"));
       this.answer = answer;
@@ -206,6 +208,7 @@ class InsideView {
     const drawing = (this.drawing = Symbol("drawing"));
     const table = await attentionTable(context);
     if (drawing !== this.drawing) return;
+    const { stacks, note } = diagram(context);
     fill(
       parts.model,
       element("h2", {}, "The model"),
@@ -214,7 +217,12 @@ class InsideView {
         { class: "how" },
         "Data go up, as in figure 1 of the paper. Each square is a head; its colour is what it does for this output.",
       ),
-      element("div", { class: "model-grid" }, diagram(context), table),
+      element(
+        "div",
+        { class: "model-grid" },
+        stacks,
+        element("div", { class: "model-notes" }, note, table),
+      ),
     );
     if (answer.output.steps.length) this.decoding.show(context);
     else parts.decoding.replaceChildren();
@@ -282,11 +290,12 @@ class InsideView {
         ),
       ),
     );
+    this.said.replaceChildren(`Output: ${output.text || "nothing"}, ${percent(output.probability)}`);
     fill(
       parts.result,
       element(
         "h1",
-        { class: isLong ? "long" : null, "aria-live": "polite" },
+        { class: isLong ? "long" : null },
         words,
         " → ",
         element("span", { class: "output" }, changedWords(output.text || "nothing", before?.text)),
@@ -342,7 +351,8 @@ class InsideView {
       const place = element("div", {});
       parts.report.replaceChildren(element("h2", {}, "In detail"), place);
       this.report = new Report(details.data, details.report, place, {
-        read: () => readState(this.state.report ?? ""),
+        // Two models are beside each other until the reader chooses otherwise.
+        read: () => readState(this.state.report ?? (this.state.beside ? "compare=2" : "")),
         link: (state) => this.link({ report: fragmentOf(state).slice(1) }),
         go: (state) => this.go({ report: fragmentOf(state).slice(1) }),
       });

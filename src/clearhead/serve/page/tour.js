@@ -3,7 +3,7 @@
 
 import { headTitle, matrixOf } from "./report/attention.js";
 import { element, plain, quoted } from "./report/elements.js";
-import { counted, decimal, digitsFor, percent, ranking } from "./report/numbers.js";
+import { counted, decimal, percent, ranking } from "./report/numbers.js";
 import { action, fill } from "./controls.js";
 import { editsOf, isEdited, UNDO } from "./edits.js";
 
@@ -24,8 +24,10 @@ const WEAK = 0.1; // nats; a head with less hardly counts
 
 /** The panel of the tour. */
 export class Tour {
-  constructor(place) {
-    this.place = place;
+  /** `parts` are those of the view, to which a step can lead. */
+  constructor(place, parts) {
+    Object.assign(this, { place, parts });
+    this.place.setAttribute("aria-label", "Guided tour");
     this.base = null; // what the model does when nothing is switched off
     this.answers = new Map(); // by step
   }
@@ -88,11 +90,22 @@ export class Tour {
     return element(
       "div",
       { class: "tour-body" },
-      element("p", {}, content.text),
-      element("p", { class: "question" }, content.question),
-      content.options && this.options(number, content, context),
-      content.task,
-      explanation,
+      element("div", {}, element("p", {}, content.text), explanation),
+      element(
+        "div",
+        {},
+        element("p", { class: "question" }, content.question),
+        content.options && this.options(number, content, context),
+        content.task,
+        step.part &&
+          this.parts[step.part].childElementCount > 0 &&
+          action(
+            "tour-there",
+            () => this.parts[step.part].scrollIntoView(),
+            { class: "pill" },
+            "Show this part of the page ↓",
+          ),
+      ),
     );
   }
 
@@ -111,7 +124,7 @@ export class Tour {
             `option.${i}`,
             choose(text),
             {
-              class: `pill${chosen?.text === text ? (isRight ? " right" : " wrong") : ""}`,
+              class: `pill${chosen?.text === text ? (isRight ? " is-right" : " is-wrong") : ""}`,
               "aria-pressed": String(chosen?.text === text),
             },
             plain(text),
@@ -147,9 +160,9 @@ const STEPS = [
     make: masks,
   },
   { title: "Encoder and decoder", make: stacks },
-  { title: "Training", make: training },
-  { title: "Beam search", make: search },
-  { title: "What to believe", look: lastOf, make: belief },
+  { title: "Training", part: "training", make: training },
+  { title: "Beam search", part: "decoding", make: search },
+  { title: "What to believe", part: "report", look: lastOf, make: belief },
 ];
 
 /**
@@ -219,7 +232,7 @@ function heads({ base, state, answer }) {
   const off = editsOf(state).heads.filter((name) => names.includes(name));
   const fall = (name) => {
     const effect = base.effects[name];
-    return `${effect < 0 ? "rises" : "falls"} by ${Math.abs(effect).toFixed(digitsFor(Math.abs(effect) || 1))}`;
+    return `${effect < 0 ? "rises" : "falls"} by ${decimal(Math.abs(effect))}`;
   };
   return {
     text: `Every attention looks several times at once. Each square is a head with weights of its own, and this model has ${names.length}. Some follow the order of the words, some the meaning, and some do nothing that can be seen.`,

@@ -50,7 +50,7 @@ export class Training {
           (value) => points[value].title,
           (value) => go({ checkpoint: points[value].name }),
         ),
-        action("all-checkpoints", () => this.all(), { class: "pill" }, "Translate with each"),
+        action("all-checkpoints", () => this.all(), { class: "pill" }, "Show the output of each"),
       ),
       this.found.size > 0 &&
         table(
