@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import clearhead
+import small_translators
 from clearhead import nn
 from clearhead.decoding.engine import numbered
 from clearhead.decoding.torch_engine import ModelStepper, PlainStepper, TorchEngine
@@ -138,6 +139,35 @@ def test_a_neuron_has_the_value_that_it_is_given(model: nn.Transformer) -> None:
         hidden = recorded(model, "hidden_units").details["encoder.2.feed_forward.hidden_units"]
     assert (hidden[1:3, [0, 5]] == 3).all()
     assert (hidden[[0, 3]][:, [0, 5]] != 3).all()
+
+
+def test_a_hidden_position_is_one_that_no_head_attends_to(model: nn.Transformer) -> None:
+    plain = recorded(model)
+    with clearhead.edit(model) as e:
+        e.hide(1)
+        e.hide([3])
+        hidden = recorded(model)
+        engine = TorchEngine(model)
+        ((found,),) = engine.translate(numbered([SOURCE]), GREEDY)
+    with clearhead.edit(model) as e:
+        e.knockout(["encoder", "decoder.1.cross", "decoder.2.cross"], key=[1, 3])
+        masked = recorded(model)
+        ((expected,),) = TorchEngine(model).translate(numbered([SOURCE]), GREEDY)
+    np.testing.assert_allclose(hidden.logits, masked.logits, atol=1e-12)
+    assert not hidden.cross_attentions[..., [1, 3]].any()
+    assert found.tokens == expected.tokens
+    np.testing.assert_array_equal(recorded(model).logits, plain.logits)
+
+
+def test_a_hidden_position_is_not_pooled() -> None:
+    classifier = small_translators.Classifier()
+    expected = clearhead.record(classifier, "x y").logits
+    with clearhead.edit(classifier) as e:
+        e.hide(2)
+        found = clearhead.record(classifier, "x y x")
+    np.testing.assert_allclose(found.logits, expected, atol=1e-12)
+    assert found.pooling_weights is not None
+    assert found.pooling_weights[2] == 0
 
 
 def test_without_positions_the_encoder_sees_a_set(model: nn.Transformer) -> None:

@@ -221,6 +221,28 @@ class Edit:
 
         self._undo.extend(module.register_forward_hook(hook).remove for module in found)
 
+    def hide(self, position: Index) -> None:
+        """Hide positions of the source as if they were padding: no part of the model reads them.
+
+        Args:
+            position: the positions; None: all.
+
+        Raises:
+            ConfigError: a position does not count from the start.
+        """
+        _check_positions(position)
+        part = getattr(self._model, "source_input", None) or self._model.input
+        before = part.mask
+
+        def mask(x: Tensor) -> Tensor:
+            found = before(x).clone()
+            found[..., _inside(position, found.size(-1))] = False
+            return found
+
+        around = vars(part).get("mask")  # of an edit before
+        part.mask = mask
+        self._undo.append(partial(_restore, part, "mask", around))
+
     def undo(self) -> None:
         """Remove all edits."""
         while self._undo:
@@ -278,6 +300,14 @@ class Edit:
                 todo=f"did you mean {stack}.{number}.{close}?" if close else None,
             )
         return sites[field]
+
+
+def _restore(module: nn.Module, name: str, before: Any) -> None:
+    """Give a module the attribute that it had before, or else that of its class."""
+    if before is None:
+        delattr(module, name)
+    else:
+        setattr(module, name, before)
 
 
 def changing(

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from clearhead.api.service import BusyError, LateError, LimitError, StoppedError
 from clearhead.errors import ClearheadError, ConfigError, DataError, SearchError
-from clearhead.serve import deepl, explaining, libretranslate, own, page
+from clearhead.serve import deepl, explaining, inside, libretranslate, own, page
 from clearhead.serve.documents import Documents
 from clearhead.serve.guard import Guard, error_answer
 from clearhead.serve.models import UnknownError
@@ -72,7 +72,8 @@ def create(settings: ServeSettings) -> Guard:
     for each in (own, libretranslate, deepl):
         app.include_router(each.router(server, documents))
     if settings.inspect:
-        app.include_router(explaining.router(server))
+        for each in (explaining, inside):
+            app.include_router(each.router(server))
     if settings.page:
         app.include_router(page.router(settings))
     _add_operations(app, server)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import eq
 from typing import Any
 
@@ -68,9 +68,16 @@ class Contents:
     Args:
         title: of the page.
         command: that wrote it, if any.
+        check: called between two parts of the work; it may raise an error to end it.
     """
 
-    def __init__(self, title: str, command: str | None = None) -> None:
+    def __init__(
+        self,
+        title: str,
+        command: str | None = None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._check = check
         self.arrays = ArrayStore()
         self._models: list[dict[str, Any]] = []
         self._means: list[Means | None] = []
@@ -250,6 +257,7 @@ class Contents:
 
     def _measures(self, subject: Subject, belief: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The measures that are shown, and the one that may be believed."""
+        self._check()
         best = next(iter(belief["believed"] if belief else []), SHOWN[0])
         shown = [name for name in SHOWN if name in measures_for(subject.model)]
         return [
@@ -270,6 +278,7 @@ class Contents:
 
     def _lens(self, subject: Subject) -> dict[str, Any]:
         """The best output of each layer, and its probability."""
+        self._check()
         found = lens_of(subject, top=1)
         probabilities = self.arrays.add(found.probabilities[..., 0], "float32")
         best = [[place[0] for place in layer] for layer in found.best]
@@ -277,6 +286,7 @@ class Contents:
 
     def _links(self, subject: Subject) -> dict[str, Any] | None:
         """What each link of an output word to a source word does; None without any, or of many."""
+        self._check()
         sides = [[w.positions for w in x] for x in (subject.output_words, subject.source_words)]
         replay, count = subject.replay, len(sides[0]) * len(sides[1])
         if not (isinstance(replay, TranslationReplay) and 0 < count <= LINKS):
@@ -285,6 +295,7 @@ class Contents:
 
     def _unordered(self, subject: Subject) -> dict[str, Any]:
         """What becomes of the encoder's attention and of the output if no positions are added."""
+        self._check()
         before = subject.record
         with edit(subject.model) as e:
             e.without_positions("source")
@@ -298,6 +309,7 @@ class Contents:
         }
 
     def _walk(self, subject: Subject) -> dict[str, Any] | None:
+        self._check()
         record = subject.recorded(WALK)
         vectors = _vectors(record)
         if 2 * sum(x.size for x in vectors.values()) > WALK_BYTES:

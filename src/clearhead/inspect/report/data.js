@@ -7,17 +7,11 @@
 
 const WIDTHS = { weight8: 1, float16: 2, float32: 4 };
 
-/** The data that are embedded in this page. */
-export class EmbeddedData {
-  constructor(page) {
-    this.page = page;
+/** Data whose blobs are texts; a subclass has `report()`, and `text(number)` of a blob in base64. */
+export class ReportData {
+  constructor() {
     this.blobs = new Map();
     this.arrays = new Map();
-  }
-
-  /** Everything but the arrays. */
-  async report() {
-    return JSON.parse(this.page.getElementById("report").textContent);
   }
 
   /** A whole array: {shape, values}, the values as a Float32Array in row-major order. */
@@ -62,11 +56,25 @@ export class EmbeddedData {
   }
 
   blob(number) {
-    if (!this.blobs.has(number)) {
-      const text = this.page.getElementById(`blob-${number}`).textContent;
-      this.blobs.set(number, inflated(fromBase64(text)));
-    }
+    if (!this.blobs.has(number)) this.blobs.set(number, inflated(fromBase64(this.text(number))));
     return this.blobs.get(number);
+  }
+}
+
+/** The data that are embedded in this page. */
+export class EmbeddedData extends ReportData {
+  constructor(page) {
+    super();
+    this.page = page;
+  }
+
+  /** Everything but the arrays. */
+  async report() {
+    return JSON.parse(this.page.getElementById("report").textContent);
+  }
+
+  text(number) {
+    return this.page.getElementById(`blob-${number}`).textContent;
   }
 }
 

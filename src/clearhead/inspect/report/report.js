@@ -60,23 +60,37 @@ export async function startReport(data, place) {
     );
     return;
   }
-  const page = new Page(data, report, place);
+  const page = new Page(data, report, place, OWN_ADDRESS);
   window.addEventListener("hashchange", () => page.draw());
   window.addEventListener("resize", () => page.resized());
   onTheme(() => page.draw());
   await page.draw();
 }
 
-class Page {
-  constructor(data, report, place) {
-    Object.assign(this, { data, report, place });
+/** The state of the page in the fragment of its address: `read()` it, `link(state)`, `go(state)`. */
+const OWN_ADDRESS = {
+  read: () => readState(location.hash),
+  link: fragmentOf,
+  go: (state) => {
+    location.hash = fragmentOf(state);
+  },
+};
+
+/**
+ * The views of a report, as a part of a page.
+ *
+ * `address` has the state of the report as `OWN_ADDRESS` does.
+ */
+export class Report {
+  constructor(data, report, place, address) {
+    Object.assign(this, { data, report, place, address });
     this.drawings = 0;
   }
 
-  /** Draw what the fragment says; an older drawing that is not finished is dropped. */
+  /** Draw what the address says; an older drawing that is not finished is dropped. */
   async draw() {
     const drawing = ++this.drawings;
-    const state = this.completed(readState(location.hash));
+    const state = this.completed(this.address.read());
     const columns = this.columns(state);
     const contexts = columns.map((model, number) =>
       this.context(state, model, number, columns.length),
@@ -91,18 +105,9 @@ class Page {
     if (drawing !== this.drawings) return;
     const focused = document.activeElement?.dataset?.key;
     const scroll = window.scrollY;
-    this.place.replaceChildren(
-      element("a", { class: "skip", href: "#view", on: { click: skip } }, "Skip to the view"),
-      this.head(contexts[0]),
-      this.navigation(contexts[0], state, controls),
-      element(
-        "main",
-        { id: "view", tabindex: "-1", class: columns.length > 1 ? "columns" : null },
-        drawn,
-      ),
-      this.foot(state),
-    );
-    document.title = `${shown(this.report.title)} – ${VIEWS[state.view].title}`;
+    const navigation = this.navigation(contexts[0], state, controls);
+    const layout = columns.length > 1 ? "columns" : null;
+    this.place.replaceChildren(...this.parts(contexts[0], state, navigation, layout, drawn));
     if (focused)
       this.place
         .querySelector(`[data-key="${CSS.escape(focused)}"]`)
@@ -110,6 +115,11 @@ class Page {
     window.scrollTo({ top: scroll, behavior: "instant" });
     this.width = this.place.clientWidth;
     for (const context of contexts) for (const after of context.after) after();
+  }
+
+  /** What is drawn: the choices and the views. */
+  parts(context, state, navigation, layout, views) {
+    return [navigation, element("div", { class: layout }, views)];
   }
 
   /** The state within what the report has. */
@@ -131,56 +141,28 @@ class Page {
     return other ? [state.model, state.compare] : [state.model];
   }
 
+  /** The width of all views together. */
+  space() {
+    return this.place.clientWidth || window.innerWidth;
+  }
+
   /** What a view gets: the data, what to show, and how to change it. */
   context(state, model, number, count) {
     const after = [];
-    const link = (changes) => fragmentOf(changed(state, changes));
-    const space = Math.min(this.place.clientWidth || window.innerWidth, 1180) - 2 * margin();
+    const space = this.space();
     return {
       data: this.data,
       report: this.report,
       state,
-      link,
+      link: (changes) => this.address.link(changed(state, changes)),
       after,
       item: itemOf(this.report, state.sentence, model),
       model: this.report.models[model - 1],
-      go: (changes) => {
-        location.hash = link(changes);
-      },
+      go: (changes) => this.address.go(changed(state, changes)),
       key: (name) => (number ? `${number}.${name}` : name),
       onScreen: (callback) => after.push(callback),
       width: count > 1 && window.innerWidth >= 1000 ? (space - 48) / 2 : space,
     };
-  }
-
-  head(context) {
-    const { title, generator } = this.report;
-    const theme = element(
-      "button",
-      {
-        type: "button",
-        class: "theme",
-        "data-key": "theme",
-        on: {
-          click: () => {
-            toggleTheme();
-            this.draw();
-          },
-        },
-      },
-      isDark() ? "Light page" : "Dark page",
-    );
-    return element(
-      "header",
-      { class: "top" },
-      element(
-        "div",
-        {},
-        element("p", { class: "generator" }, plain(title), ", with ", plain(generator)),
-        headline(context),
-      ),
-      theme,
-    );
   }
 
   navigation(context, state, controls) {
@@ -217,6 +199,62 @@ class Page {
     );
   }
 
+  /** Pictures are drawn for the width of the page; draw them again when it has changed. */
+  resized() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      if (this.place.clientWidth !== this.width) this.draw();
+    }, 200);
+  }
+}
+
+/** A report that is the whole page. */
+class Page extends Report {
+  space() {
+    return Math.min(super.space(), 1180) - 2 * margin();
+  }
+
+  parts(context, state, navigation, layout, views) {
+    document.title = `${shown(this.report.title)} – ${VIEWS[state.view].title}`;
+    return [
+      element("a", { class: "skip", href: "#view", on: { click: skip } }, "Skip to the view"),
+      this.head(context),
+      navigation,
+      element("main", { id: "view", tabindex: "-1", class: layout }, views),
+      this.foot(state),
+    ];
+  }
+
+  head(context) {
+    const { title, generator } = this.report;
+    const theme = element(
+      "button",
+      {
+        type: "button",
+        class: "theme",
+        "data-key": "theme",
+        on: {
+          click: () => {
+            toggleTheme();
+            this.draw();
+          },
+        },
+      },
+      isDark() ? "Light page" : "Dark page",
+    );
+    return element(
+      "header",
+      { class: "top" },
+      element(
+        "div",
+        {},
+        element("p", { class: "generator" }, plain(title), ", with ", plain(generator)),
+        headline(context),
+      ),
+      theme,
+    );
+  }
+
   foot(state) {
     const { command } = this.report;
     return element(
@@ -225,19 +263,11 @@ class Page {
       element(
         "p",
         {},
-        element("a", { href: fragmentOf(state) }, "Link to this view"),
+        element("a", { href: this.address.link(state) }, "Link to this view"),
         ". The address of the page always leads back to what it shows.",
       ),
       command && element("p", {}, "Made with ", element("code", {}, command)),
     );
-  }
-
-  /** Pictures are drawn for the width of the page; draw them again when it has changed. */
-  resized() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
-      if (this.place.clientWidth !== this.width) this.draw();
-    }, 200);
   }
 }
 

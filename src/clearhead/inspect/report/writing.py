@@ -142,23 +142,27 @@ def _add_translation(
         raise DataError("the input is empty", todo="give a sentence")
     beam = None
     if target is not None:
-        subject = Subject.translation(translator, text, target)
-        scores = subject.replay.log_probabilities()[0, :, 0]
-        ids = translator.target_tokenizer.encode(target)
-        best = Hypothesis(
-            tuple(ids), float(scores.sum()), tuple(scores), float("nan"), True, target
-        )
+        subject, best = given_output(translator, text, target)
     else:
         search = replace(search, n_best=1)
         best = translator.translate([text], search=search)[0][0]
         subject = Subject.translation(translator, text, best)
         if search.method == "beam":
-            beam = _traced(translator, text, best, replace(search, n_best=search.beam_size))
+            beam = traced(translator, text, best, replace(search, n_best=search.beam_size))
     tokenizer = translator.target_tokenizer
     contents.add_translation(number, sentence, subject, text, best, tokenizer, beam)
 
 
-def _traced(translator: Any, text: str, best: Hypothesis, search: SearchConfig) -> dict[str, Any]:
+def given_output(translator: Any, text: str, target: str) -> tuple[Subject, Hypothesis]:
+    """A source with a translation that no search has found."""
+    subject = Subject.translation(translator, text, target)
+    scores = subject.replay.log_probabilities()[0, :, 0]
+    ids = translator.target_tokenizer.encode(target)
+    score, unknown = float(scores.sum()), float("nan")
+    return subject, Hypothesis(tuple(ids), score, tuple(scores), unknown, True, target)
+
+
+def traced(translator: Any, text: str, best: Hypothesis, search: SearchConfig) -> dict[str, Any]:
     """The tree of the beam search."""
     engine = translator.engine
     tracing = engine if isinstance(engine, TorchEngine) else TorchEngine(translator.model)
