@@ -44,7 +44,7 @@ class InsideView {
     this.text = element("input", {
       type: "text",
       id: "sentence",
-      class: "sentence",
+      class: "sentence-input",
       maxlength: 2000,
       autocomplete: "off",
       spellcheck: "false",
