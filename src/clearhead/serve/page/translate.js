@@ -310,11 +310,15 @@ class TranslateView {
     this.#drawNotes();
   }
 
-  #body(text) {
+  /** What every request has: the languages, the terms, and whether the text is adapted. */
+  get parameters() {
     const { pair } = this;
     const named = pair ? { model: pair.name } : { source: DETECT, target: this.target };
-    const { normalise } = this.options;
-    return { ...named, text, words: true, normalise: normalise.value, glossary: this.#glossary() };
+    return { ...named, normalise: this.options.normalise.value, glossary: this.#glossary() };
+  }
+
+  #body(text) {
+    return { ...this.parameters, text, words: true };
   }
 
   /** The terms of the pair; those of the latest one while the language is being detected. */
