@@ -128,7 +128,8 @@ class DocumentLine {
     }
     this.bar.value = done / total;
     const seconds = Math.ceil(((total - done) * passed) / done / 1000);
-    const left = seconds < 60 ? counted(seconds, "second") : counted(Math.ceil(seconds / 60), "minute");
+    const left =
+      seconds < 60 ? counted(seconds, "second") : counted(Math.ceil(seconds / 60), "minute");
     this.state.replaceChildren(`${done} of ${counted(total, "sentence")}, about ${left} left`);
   }
 
