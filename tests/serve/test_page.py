@@ -337,6 +337,11 @@ def test_documents_are_translated_and_downloaded(
     document.write_text("the man sleeps .\n\na dog barks .\n" * 30)
     wrong.write_bytes(b"\x89PNG")
     with opened(browser, page_server, expected="400") as page:
+        page.click(".panel-line summary")
+        page.fill(".panel-line [name=term]", "dog")
+        page.fill(".panel-line [name=translation]", "haus")
+        page.click(".panel-line .term-form button")
+        page.wait_for_selector(".terms")
         page.set_input_files("#files", [document, wrong])
         page.wait_for_selector(".files .wrong")
         with page.expect_download() as download:
@@ -344,6 +349,7 @@ def test_documents_are_translated_and_downloaded(
         assert download.value.suggested_filename == "a letter.de.txt"
         found = Path(download.value.path()).read_text()
         assert found.count("\n") == document.read_text().count("\n")
+        assert found.count("haus") >= 30
         assert violations(page) == []
         page.click(".files .link >> text=Remove")
         assert page.locator(".files li").count() == 1

@@ -89,14 +89,8 @@ class Documents:
         **options: Any,
     ) -> Any:
         """The translation of a document."""
-        (found,) = service.translate_data(
-            content,
-            form,
-            where=name,
-            ticket=ticket,
-            normalise=self._server.settings.normalise,
-            **options,
-        )
+        options = {"normalise": self._server.settings.normalise, **options}
+        (found,) = service.translate_data(content, form, where=name, ticket=ticket, **options)
         return found
 
     def state(self, key: str) -> dict[str, Any]:

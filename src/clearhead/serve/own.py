@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
 from fastapi.responses import Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Json
 
 from clearhead.api.documents import word_probabilities
 from clearhead.api.service import Service, Ticket
@@ -30,6 +30,7 @@ WINDOW = 600
 Text = Annotated[str, Field(max_length=1_000_000)]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=1000)]
 Name = Annotated[str, Field(max_length=200)]
+Terms = Json[Annotated[dict[Name, Name], Field(max_length=1000)]]
 Format = Literal["text", "html", "markdown", "po", "srt", "vtt", "xliff", "json", "csv", "tsv"]
 
 
@@ -470,6 +471,8 @@ def router(server: Server, documents: Documents) -> APIRouter:
         source: Annotated[Name | None, Form()] = None,
         target: Annotated[Name | None, Form()] = None,
         format: Annotated[Name | None, Form(description="by default as its name ends")] = None,
+        glossary: Annotated[Terms | None, Form(description="terms with translations")] = None,
+        normalise: Annotated[bool | None, Form()] = None,
     ) -> DocumentAnswer:
         """Upload a document to translate; ask for its state until it is done."""
         named = WithModel(model=model, source=source, target=target)
@@ -482,7 +485,10 @@ def router(server: Server, documents: Documents) -> APIRouter:
             why = f"the formats are {', '.join(FORMATS)}"
             raise DataError("the name shows no format", why=why, todo="name it: format")
         check_format(form)
-        key = documents.start(service, client, content, filename, form)
+        options: dict[str, Any] = {"terms": glossary or {}}
+        if normalise is not None:
+            options["normalise"] = normalise
+        key = documents.start(service, client, content, filename, form, **options)
         return document_answer(documents, key)
 
     @api.get("/documents/{id}")

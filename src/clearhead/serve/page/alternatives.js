@@ -11,14 +11,21 @@ const SHOWN = 6;
  *
  * @param {Element} word - beside which they are shown.
  * @param {object} options - text: the word; source: the words it comes from; found: the promise of
- *   the answer of /v1/alternatives, or null; choose: a function of an alternative; always: a function
- *   of a term and its translation; inside: the address of the view that shows why, or null.
+ *   the answer of /v1/alternatives, or null; choose: a function of an alternative; always: a
+ *   function of a term and its translation; inside: the address of the view that shows why, or
+ *   null.
  */
 export function showAlternatives(word, { text, source, found, choose, always, inside }) {
   const list = element("div", { class: "instead" });
   const card = element(
     "div",
-    { popover: "auto", role: "dialog", class: "card", "aria-label": `Instead of ${text}`, tabindex: "-1" },
+    {
+      popover: "auto",
+      role: "dialog",
+      class: "card",
+      "aria-label": `Instead of ${text}`,
+      tabindex: "-1",
+    },
     element("p", { class: "card-title" }, found ? "Instead of " : "", quoted(text)),
     list,
     element(
@@ -30,7 +37,8 @@ export function showAlternatives(word, { text, source, found, choose, always, in
         always(term, translation);
       }),
     ),
-    inside && element("p", { class: "how" }, element("a", { href: inside }, "Look inside this sentence")),
+    inside &&
+      element("p", { class: "how" }, element("a", { href: inside }, "Look inside this sentence")),
   );
   const fill = async () => {
     list.replaceChildren(element("p", { class: "how", role: "status" }, "Looking …"));
@@ -43,7 +51,9 @@ export function showAlternatives(word, { text, source, found, choose, always, in
       list.replaceChildren(...choicesOf(alternatives, text, range[0], pick));
       list.querySelector("button")?.focus();
     } catch (error) {
-      list.replaceChildren(element("p", { class: "how", role: "alert" }, `Not known: ${error.message}`));
+      list.replaceChildren(
+        element("p", { class: "how", role: "alert" }, `Not known: ${error.message}`),
+      );
     }
     put(card, word);
   };
@@ -58,7 +68,8 @@ export function showAlternatives(word, { text, source, found, choose, always, in
 }
 
 function choicesOf(alternatives, text, at, pick) {
-  if (!alternatives.length) return [element("p", { class: "how" }, "The model gives no other word.")];
+  if (!alternatives.length)
+    return [element("p", { class: "how" }, "The model gives no other word.")];
   const largest = Math.max(...alternatives.map((each) => each.probability));
   const items = alternatives.slice(0, SHOWN).map((each) =>
     element(
@@ -79,7 +90,12 @@ function choicesOf(alternatives, text, at, pick) {
           css: { "inline-size": `${((100 * each.probability) / largest).toFixed(1)}%` },
         }),
         // The server counts characters as Array.from does.
-        element("span", { class: "choice-text" }, "… ", plain(Array.from(each.text).slice(at).join(""))),
+        element(
+          "span",
+          { class: "choice-text" },
+          "… ",
+          plain(Array.from(each.text).slice(at).join("")),
+        ),
       ),
     ),
   );

@@ -44,7 +44,7 @@ export class Api extends EventTarget {
   async *stream(path, body, options = {}) {
     const response = await this.fetch(path, { ...options, ...posted(body) });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (let text = "", end; !end; ) {
+    for (let text = "", end; !end;) {
       const { value = "", done } = await reader.read();
       end = done;
       const events = (text + value).split("\n\n");

@@ -71,10 +71,12 @@ export async function classifyView(context) {
         element(
           "select",
           { "data-key": "model", on: { change: (event) => go({ model: event.target.value }) } },
-          models.map(({ name }) => element("option", { value: name, selected: name === model.name }, name)),
+          models.map(({ name }) =>
+            element("option", { value: name, selected: name === model.name }, name),
+          ),
         ),
       ),
-    element("div", { class: "frame single" }, box),
+    element("div", { class: "frame" }, box),
     results,
   );
 }
@@ -90,7 +92,11 @@ function probabilities(labels) {
     { class: "picture" },
     element("h2", {}, "Labels"),
     element("p", { class: "how" }, "The model's probability of each label, not its correctness."),
-    bars(rows, { caption: "Probabilities of the labels", limit: 1, head: ["label", "probability"] }),
+    bars(rows, {
+      caption: "Probabilities of the labels",
+      limit: 1,
+      head: ["label", "probability"],
+    }),
   );
 }
 
@@ -105,9 +111,17 @@ function counting({ label, words }) {
       "p",
       { class: "how" },
       "How far the log-probability of the label falls without the word: ",
-      element("span", { class: "sample", css: { "background-color": tint(limit, limit, true) } }, "it speaks for the label"),
+      element(
+        "span",
+        { class: "sample", css: { "background-color": tint(limit, limit, true) } },
+        "it speaks for the label",
+      ),
       ", ",
-      element("span", { class: "sample", css: { "background-color": tint(-limit, limit, true) } }, "against it"),
+      element(
+        "span",
+        { class: "sample", css: { "background-color": tint(-limit, limit, true) } },
+        "against it",
+      ),
       ".",
     ),
     element(

@@ -8,7 +8,7 @@ const EVERY = 700; // milliseconds between two looks at a document
 /**
  * A list of documents with a place to drop them.
  *
- * @param {object} view - api, settings, and `pair`, the translator that is used.
+ * @param {object} view - api, settings, and `parameters`, the languages and the other choices.
  */
 export function documentsPanel(view) {
   const list = element("ul", { class: "files" });
@@ -87,14 +87,15 @@ class DocumentLine {
   }
 
   async #follow() {
-    const { api, settings, pair, source, target } = this.view;
+    const { api, settings } = this.view;
     if (this.file.size > settings.bytes) {
       const most = `${(settings.bytes / 1e6).toLocaleString("en")} MB`;
       return this.#fail(`the document is larger than ${most}`);
     }
     const body = new FormData();
-    const named = pair ? { model: pair.name } : { source, target };
-    for (const [name, value] of Object.entries(named)) body.append(name, value);
+    const { glossary, ...choices } = this.view.parameters;
+    for (const [name, value] of Object.entries(choices)) body.append(name, value);
+    body.append("glossary", JSON.stringify(glossary));
     body.append("file", this.file);
     const { signal } = this.abort;
     const sent = await api.fetch("/v1/documents", { method: "POST", body, signal });
@@ -127,7 +128,8 @@ class DocumentLine {
     }
     this.bar.value = done / total;
     const seconds = Math.ceil(((total - done) * passed) / done / 1000);
-    const left = seconds < 60 ? counted(seconds, "second") : counted(Math.ceil(seconds / 60), "minute");
+    const left =
+      seconds < 60 ? counted(seconds, "second") : counted(Math.ceil(seconds / 60), "minute");
     this.state.replaceChildren(`${done} of ${counted(total, "sentence")}, about ${left} left`);
   }
 

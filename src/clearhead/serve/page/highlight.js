@@ -1,5 +1,5 @@
-// What came from what: pointing at a word, or moving to it with the keyboard, lights up the words on
-// the other side that belong to it.
+// What came from what: pointing at a word, or moving to it with the keyboard, lights up the words
+// on the other side that belong to it.
 
 import { quoted } from "./report/elements.js";
 import { percent } from "./report/numbers.js";
@@ -52,7 +52,9 @@ export class Highlighter {
   #at(node) {
     const sentence = sentenceOf(node);
     if (!sentence || node.closest(".stale")) return;
-    const { side } = sentence.spans.target?.contains(node) ? { side: "target" } : { side: "source" };
+    const { side } = sentence.spans.target?.contains(node)
+      ? { side: "target" }
+      : { side: "source" };
     sentence.split(side);
     const number = Number(node.closest(".w")?.dataset.number ?? -1);
     if (number >= 0) this.light(sentence, side, number);
@@ -120,7 +122,10 @@ export class Highlighter {
 
   /** The words that belong to the one that is lit up, as a text. */
   get partners() {
-    return this.#lit.slice(1).map((word) => word.textContent).join(" ");
+    return this.#lit
+      .slice(1)
+      .map((word) => word.textContent)
+      .join(" ");
   }
 
   clear() {
@@ -135,7 +140,9 @@ export class Highlighter {
   #say(sentence, side, number, partners = []) {
     const word = sentence.split(side)[number];
     const probability = side === "target" ? sentence.probabilities?.[number] : undefined;
-    const names = partners.filter(Boolean).flatMap((each, i) => [i ? ", " : "", quoted(each.textContent)]);
+    const names = partners
+      .filter(Boolean)
+      .flatMap((each, i) => [i ? ", " : "", quoted(each.textContent)]);
     this.readout.replaceChildren(
       quoted(word.textContent),
       probability === undefined ? "" : ` has a probability of ${percent(probability)}`,

@@ -1,9 +1,10 @@
 // The page of a server: its parts, and what happens when the fragment of the address changes.
 //
 // A view is a function of a context {api, models, settings, state, link, go} that gives an element.
-// `models` is the answer of /v1/models, `settings` that of settings.json. `state` has the parameters
-// of the fragment, such as "#view=inside&model=en-de"; `go(changes)` changes it, and `link(changes)`
-// gives the fragment. A view is drawn again when the fragment changes; it may give the same element.
+// `models` is the answer of /v1/models, `settings` that of settings.json. `state` has the
+// parameters of the fragment, such as "#view=inside&model=en-de"; `go(changes)` changes it, and
+// `link(changes)` gives the fragment. A view is drawn again when the fragment changes; it may give
+// the same element.
 
 import { element } from "./report/elements.js";
 import { isDark } from "./report/colours.js";
@@ -47,7 +48,11 @@ async function draw() {
   const [name, view] = views.find(([name]) => name === state.view) ?? views[0];
   const content = await view.draw(context).catch((error) => {
     console.error(error);
-    return element("p", { class: "warning", role: "alert" }, `This cannot be shown: ${error.message}`);
+    return element(
+      "p",
+      { class: "warning", role: "alert" },
+      `This cannot be shown: ${error.message}`,
+    );
   });
   if (drawing !== drawings) return;
   const focused = document.activeElement?.dataset?.key;
@@ -133,7 +138,11 @@ function askForKey(isWrong) {
   });
   const dialog = element(
     "dialog",
-    { class: "key", "aria-labelledby": "key-title", on: { cancel: (event) => event.preventDefault() } },
+    {
+      class: "key",
+      "aria-labelledby": "key-title",
+      on: { cancel: (event) => event.preventDefault() },
+    },
     element(
       "form",
       { method: "dialog" },
@@ -160,7 +169,8 @@ function askForKey(isWrong) {
   });
 }
 
-if (localStorage.getItem(THEME)) document.documentElement.dataset.theme = localStorage.getItem(THEME);
+if (localStorage.getItem(THEME))
+  document.documentElement.dataset.theme = localStorage.getItem(THEME);
 api.askForKey = askForKey;
 api.addEventListener("state", showState);
 window.addEventListener("hashchange", draw);

@@ -1,8 +1,8 @@
 // A text and its translation, in parts: what did not change need not be translated again.
 //
 // A part has a piece of the text, as typed, and its translation. A gap is a part that is not yet
-// translated; it shows the old translation. Each has an element in the mirror, which lies behind the
-// typed text, and one in the output.
+// translated; it shows the old translation. Each has an element in the mirror, which lies behind
+// the typed text, and one in the output.
 
 import { element } from "./report/elements.js";
 import { Sentence, sentenceOf } from "./sentence.js";
@@ -18,7 +18,11 @@ export function sent(text) {
 
 function isWrapped(text, at) {
   const line = text.slice(text.lastIndexOf("\n", at - 1) + 1, at);
-  return line.length >= 60 && !/[.!?:;…]\s*$/u.test(line) && /^\p{Ll}/u.test(text.slice(at + 1, at + 3));
+  return (
+    line.length >= 60 &&
+    !/[.!?:;…]\s*$/u.test(line) &&
+    /^\p{Ll}/u.test(text.slice(at + 1, at + 3))
+  );
 }
 
 /** What `sent` made longer, as it was. */
@@ -69,7 +73,11 @@ export class Parts {
       start += old[first++].original.length;
     if (first === last && start === end) return;
     if (first) start -= old[--first].original.length; // its last sentence may go on now
-    while (last > first && stays(old[last - 1]) && isBefore(old[last - 1].original, text, start, end))
+    while (
+      last > first &&
+      stays(old[last - 1]) &&
+      isBefore(old[last - 1].original, text, start, end)
+    )
       end -= old[--last].original.length;
     if (last < old.length) end += old[last++].original.length;
     const dropped = old.slice(first, last);
@@ -80,8 +88,18 @@ export class Parts {
     };
     gap.mirrored.textContent = gap.original;
     gap.shown.append(...dropped.flatMap((part) => [...part.shown.childNodes]));
-    place(this.mirror, gap.mirrored, dropped.map((part) => part.mirrored), old[last]?.mirrored);
-    place(this.output, gap.shown, dropped.map((part) => part.shown), old[last]?.shown);
+    place(
+      this.mirror,
+      gap.mirrored,
+      dropped.map((part) => part.mirrored),
+      old[last]?.mirrored,
+    );
+    place(
+      this.output,
+      gap.shown,
+      dropped.map((part) => part.shown),
+      old[last]?.shown,
+    );
     this.#list.splice(first, last - first, gap);
     this.#gap = gap;
     this.#sent = { source: "", target: "" };
@@ -193,7 +211,9 @@ function fill(parent, text, sentences, side) {
 function range(text, sentence, from) {
   const start = text.indexOf(sentence, from);
   if (start >= 0) return [start, start + sentence.length];
-  const words = sentence.split(/\s+/u).map((word) => word.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"));
+  const words = sentence
+    .split(/\s+/u)
+    .map((word) => word.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"));
   const found = new RegExp(words.join("\\s+"), "gu");
   found.lastIndex = from;
   const match = found.exec(text);

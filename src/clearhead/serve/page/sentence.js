@@ -3,7 +3,8 @@
 import { element } from "./report/elements.js";
 
 const UNSPACED =
-  "\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff";
+  "\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff" +
+  "\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff";
 const WORD = new RegExp(
   `[${UNSPACED}]|(?:(?![${UNSPACED}])[\\p{L}\\p{N}_])+|[^\\p{L}\\p{N}_\\s]`,
   "gu",
@@ -11,7 +12,7 @@ const WORD = new RegExp(
 
 export const [UNSURE, DOUBTFUL] = [0.5, 0.2]; // words that are less probable are underlined
 
-/** The words of a text: {start, end}, and their number of characters before as the server counts. */
+/** The words of a text: {start, end}, and `at`, the start as the server counts characters. */
 export function wordsOf(text) {
   return Array.from(text.matchAll(WORD), (found) => ({
     start: found.index,
@@ -47,7 +48,8 @@ export class Sentence {
   take({ source, text, words }) {
     this.texts = { source, target: text };
     this.words = { source: wordsOf(source), target: wordsOf(text) };
-    this.probabilities = words?.length === this.words.target.length ? words.map((w) => w.probability) : null;
+    this.probabilities =
+      words?.length === this.words.target.length ? words.map((w) => w.probability) : null;
     this.buttons = { source: null, target: null };
     this.#asked = {};
   }

@@ -37,7 +37,12 @@ export function termForm(term, translation, button, add) {
     ["Term", "term", term],
     ["Translation", "translation", translation],
   ].map(([label, name, value]) =>
-    element("label", {}, label, element("input", { name, value, required: true, maxlength: 200, autocomplete: "off" })),
+    element(
+      "label",
+      {},
+      label,
+      element("input", { name, value, required: true, maxlength: 200, autocomplete: "off" }),
+    ),
   );
   const submit = (event) => {
     event.preventDefault();

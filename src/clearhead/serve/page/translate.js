@@ -46,7 +46,9 @@ class TranslateView {
       underline: option("clearhead.underline", true),
     };
     this.element = this.#drawn();
-    this.parts = new Parts(this.mirror, this.output, (sentence) => this.highlighter.watch(sentence));
+    this.parts = new Parts(this.mirror, this.output, (sentence) =>
+      this.highlighter.watch(sentence),
+    );
     const { inspect } = this.settings;
     this.highlighter = new Highlighter(this, {
       links: (sentence) => this.#links(sentence),
@@ -88,7 +90,12 @@ class TranslateView {
     });
     this.counter = element("p", { class: "counter", id: "counter" });
     this.work = element("p", { class: "work", role: "status" });
-    this.bar = element("progress", { max: 1, value: 0, hidden: true, "aria-label": "Translated" });
+    this.bar = element("progress", {
+      max: 1,
+      value: 0,
+      hidden: true,
+      "aria-label": "Translated",
+    });
     this.readout = element("p", { class: "readout", "aria-live": "polite" });
     this.problem = element("div", { class: "problem", role: "alert" });
     this.notes = element("section", { class: "notes", "aria-label": "Notes on the translation" });
@@ -107,7 +114,11 @@ class TranslateView {
         element(
           "section",
           { class: "pane", "aria-label": "Text to translate" },
-          element("div", { class: "scroller" }, element("div", { class: "layers" }, this.mirror, this.box)),
+          element(
+            "div",
+            { class: "scroller" },
+            element("div", { class: "layers" }, this.mirror, this.box),
+          ),
           element("div", { class: "tools" }, this.counter, this.clear),
         ),
         element(
@@ -132,7 +143,8 @@ class TranslateView {
     const { source, target, model } = context.state;
     const sources = unique(this.pairs.map((pair) => pair.source));
     const several = sources.length > 1;
-    this.source = sources.includes(source) || (several && source === DETECT) ? source : sources[0];
+    this.source =
+      sources.includes(source) || (several && source === DETECT) ? source : sources[0];
     const of = this.pairs.filter((pair) => [DETECT, pair.source].includes(this.source));
     const targets = unique(of.map((pair) => pair.target));
     this.target = targets.includes(target) ? target : targets[0];
@@ -166,7 +178,9 @@ class TranslateView {
         element(
           "select",
           { "data-key": key, on: { change: (event) => this.go({ [key]: event.target.value }) } },
-          values.map((value) => element("option", { value, selected: value === current }, name(value))),
+          values.map((value) =>
+            element("option", { value, selected: value === current }, name(value)),
+          ),
         ),
       );
     const nameOf = (value) =>
@@ -176,7 +190,9 @@ class TranslateView {
           ? `Detected: ${languageName(detected.source)}`
           : "Detect the language";
     const from = this.latest?.source ?? (this.source === DETECT ? "" : this.source);
-    const reverse = this.pairs.some((pair) => pair.source === this.target && pair.target === from);
+    const reverse = this.pairs.some(
+      (pair) => pair.source === this.target && pair.target === from,
+    );
     const models = this.fitting.map((pair) => pair.name);
     this.languages.replaceChildren(
       choice("source", "From", sources, this.source, nameOf),
@@ -196,7 +212,13 @@ class TranslateView {
       element(
         "div",
         { class: "to" },
-        choice("target", "To", targets, this.target, (value) => languageName(value) || "translation"),
+        choice(
+          "target",
+          "To",
+          targets,
+          this.target,
+          (value) => languageName(value) || "translation",
+        ),
         this.source !== DETECT &&
           models.length > 1 &&
           choice("model", "Model", models, this.chosen.name, String),
@@ -248,7 +270,10 @@ class TranslateView {
     const most = this.settings.characters;
     const over = value.length - most;
     const numbers = `${value.length.toLocaleString("en")} / ${most.toLocaleString("en")}`;
-    this.counter.replaceChildren(numbers, over > 0 ? `: ${counted(over, "character")} too many` : "");
+    this.counter.replaceChildren(
+      numbers,
+      over > 0 ? `: ${counted(over, "character")} too many` : "",
+    );
     this.counter.classList.toggle("over", over > 0);
     this.clear.hidden = !value;
   }
@@ -286,7 +311,9 @@ class TranslateView {
   async #translateMissing(signal, total) {
     const { parts } = this;
     const body = this.#body(sent(parts.missing));
-    for await (const { name, data } of this.api.stream("/v1/translate/stream", body, { signal })) {
+    for await (const { name, data } of this.api.stream("/v1/translate/stream", body, {
+      signal,
+    })) {
       if (name !== "part") continue;
       parts.add(this.#withChoices(data));
       this.bar.value = 1 - parts.missing.length / total;
@@ -310,11 +337,15 @@ class TranslateView {
     this.#drawNotes();
   }
 
-  #body(text) {
+  /** What every request has: the languages, the terms, and whether the text is adapted. */
+  get parameters() {
     const { pair } = this;
     const named = pair ? { model: pair.name } : { source: DETECT, target: this.target };
-    const { normalise } = this.options;
-    return { ...named, text, words: true, normalise: normalise.value, glossary: this.#glossary() };
+    return { ...named, normalise: this.options.normalise.value, glossary: this.#glossary() };
+  }
+
+  #body(text) {
+    return { ...this.parameters, text, words: true };
   }
 
   /** The terms of the pair; those of the latest one while the language is being detected. */
@@ -430,14 +461,22 @@ class TranslateView {
     const counts = new Map();
     for (const { text } of this.parts.warnings) counts.set(text, (counts.get(text) ?? 0) + 1);
     const items = [...counts].map(([text, count]) =>
-      element("li", {}, `${count > 1 ? `${count} sentences: each` : "A sentence"} `, plain(text), "."),
+      element(
+        "li",
+        {},
+        `${count > 1 ? `${count} sentences: each` : "A sentence"} `,
+        plain(text),
+        ".",
+      ),
     );
     const isStrange = this.parts.warnings.some((each) => each.kind === "characters");
     const few = items.length <= 3;
     const list = element("ul", {}, items);
     this.notes.hidden = !items.length;
     this.notes.replaceChildren(
-      few ? list : element("details", {}, element("summary", {}, counted(items.length, "note")), list),
+      few
+        ? list
+        : element("details", {}, element("summary", {}, counted(items.length, "note")), list),
       isStrange && !this.options.normalise.value
         ? element(
             "p",
@@ -499,7 +538,13 @@ class TranslateView {
       element("summary", {}, `Always translate as …${count ? ` (${count})` : ""}`),
       ...(name
         ? termsPanel(this.terms, name).filter(Boolean)
-        : [element("p", { class: "how" }, "Terms belong to a pair of languages: choose the language.")]),
+        : [
+            element(
+              "p",
+              { class: "how" },
+              "Terms belong to a pair of languages: choose the language.",
+            ),
+          ]),
     );
   }
 }
