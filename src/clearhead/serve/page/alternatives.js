@@ -60,6 +60,7 @@ export function showAlternatives(word, { text, source, found, choose, always, in
   card.addEventListener("toggle", (event) => {
     if (event.newState === "closed") card.remove();
   });
+  window.addEventListener("hashchange", () => card.remove(), { once: true });
   document.body.append(card);
   card.showPopover();
   put(card, word);
