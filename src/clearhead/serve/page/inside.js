@@ -147,8 +147,11 @@ class InsideView {
       if (asking.signal.aborted) return;
       this.asked = null;
       this.element.classList.remove("waiting");
+      if (!this.answer) this.parts.result.replaceChildren();
       this.problem.hidden = false;
       this.problem.replaceChildren(error.message);
+      if (isEdited(editsOf(this.state)))
+        this.problem.append(" ", action("problem-undo", () => this.go(UNDO), { class: "pill" }, "Undo all"));
     }
   }
 
@@ -221,7 +224,7 @@ class InsideView {
         "div",
         { class: "model-grid" },
         stacks,
-        element("div", { class: "model-notes" }, note, table),
+        element("div", { class: this.isFresh ? "model-notes" : "model-notes old" }, note, table),
       ),
     );
     if (answer.output.steps.length) this.decoding.show(context);

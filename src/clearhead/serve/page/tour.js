@@ -90,10 +90,10 @@ export class Tour {
     return element(
       "div",
       { class: "tour-body" },
-      element("div", {}, element("p", {}, content.text), explanation),
+      element("p", { class: "tour-text" }, content.text),
       element(
         "div",
-        {},
+        { class: "tour-question" },
         element("p", { class: "question" }, content.question),
         content.options && this.options(number, content, context),
         content.task,
@@ -106,6 +106,7 @@ export class Tour {
             "Show this part of the page ↓",
           ),
       ),
+      explanation,
     );
   }
 
