@@ -174,7 +174,7 @@ export class Report {
       modelChoice(context),
       element(
         "nav",
-        { class: "views", "aria-label": "Views" },
+        { class: "views", "aria-label": "Views of the sentence" },
         element(
           "ul",
           {},
