@@ -324,7 +324,7 @@ def test_a_changed_folder_is_loaded_again(tmp_path: Path, monkeypatch: pytest.Mo
         wait_until(lambda: running.translate([words])[0][0].tokens == new)
 
 
-@pytest.mark.filterwarnings("ignore:the changed model was not loaded")
+@pytest.mark.filterwarnings("ignore:the changed model is not loaded")
 def test_a_damaged_folder_does_not_replace_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,3 +335,48 @@ def test_a_damaged_folder_does_not_replace_the_model(
         (path / "manifest.json").write_text("{}")
         time.sleep(0.3)
         assert running.translate(["s1"])[0][0].tokens == old
+
+
+def test_a_request_that_is_cancelled_while_more_are_awaited(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that computes goes on when nothing is left of a batch."""
+    with Service(folder, gather=0.3) as running, ThreadPoolExecutor(2) as pool:
+        running.translate(["s1"])
+        time.sleep(0.1)  # until it waits
+        running._is_shared = True
+        with running.ticket() as ticket:
+            future = pool.submit(running.translate, ["s2"], ticket=ticket)
+            time.sleep(0.1)
+        with pytest.raises(StoppedError):
+            future.result(20)
+        assert running.translate(["s3"])
+
+
+def test_one_wrong_request_does_not_fail_the_others(folder: Path) -> None:
+    def work(model: Any, items: Sequence[str]) -> Sequence[str]:
+        if "bad" in items:
+            raise DataError("bad")
+        return items
+
+    with Service(folder, gather=0.3) as running, ThreadPoolExecutor(2) as pool:
+        running._is_shared = True
+        good, bad = (pool.submit(running._run, work, [x], [1], None) for x in ("good", "bad"))
+        assert good.result(20) == ["good"]
+        with pytest.raises(DataError):
+            bad.result(20)
+
+
+def test_progress_is_reported_by_the_caller(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "PROGRESS", 0.05)
+    found = list[tuple[int, int]]()
+    with gated(folder, monkeypatch, batch_tokens=4) as (running, gate, pool):
+
+        def note(done: int) -> None:
+            found.append((threading.get_ident(), done))
+
+        future = sent(pool, running, ["one"] * 10, "two", progress=note)
+        gate.open.set()
+        future.result(20)
+    assert found[-1][1] == 10
+    assert len({thread for thread, _ in found}) == 1

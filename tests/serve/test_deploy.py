@@ -17,10 +17,13 @@ from running_server import RunningServer, running
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
-def test_systemd_accepts_the_unit() -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
-    command = ["systemd-analyze", "verify", str(DEPLOY / "clearhead.service")]
+    text = (DEPLOY / "clearhead.service").read_text()
+    unit = tmp_path / "clearhead.service"
+    unit.write_text(text.replace("/opt/clearhead/bin/clearhead", "/bin/true"))  # which exists
+    command = ["systemd-analyze", "verify", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if "Failed to initialize manager" in done.stderr:
         pytest.skip("systemd-analyze does not work here")

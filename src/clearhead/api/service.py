@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +27,7 @@ from clearhead.data.labels import Labels
 from clearhead.decoding.ctranslate2_library import NAME
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.texts import chosen_search
-from clearhead.errors import ClearheadError, ConfigError, warn
+from clearhead.errors import ClearheadError, ConfigError, SearchError, warn
 from clearhead.folder.manifest import MANIFEST
 from clearhead.folder.model_folder import ModelFolder, open_folder
 from clearhead.settings import SearchConfig
@@ -37,11 +37,17 @@ from clearhead.text.paragraphs import Links, Means
 LOOK_EVERY = 1.0
 """Seconds between two looks whether the model folder has changed."""
 
+RETRY_EVERY = 30.0
+"""Seconds after which a model is loaded again that could not be loaded."""
+
 MOST_WAITING = 60.0
 """The longest time in seconds after which a refused caller is told to try again."""
 
-MOST_GLOSSARIES = 16
-"""Glossaries of requests that are kept ready for the next request."""
+MOST_GLOSSARIES, MOST_TERMS = 16, 5000
+"""Glossaries of requests that are kept ready for the next request, and terms of one."""
+
+PROGRESS = 0.5
+"""Seconds between two reports of progress."""
 
 
 class BusyError(ClearheadError):
@@ -119,17 +125,20 @@ Operation = Callable[[Any, Sequence[Any]], Sequence[Any]]
 
 @dataclass(frozen=True)
 class Translating:
-    """Translates items, each a text and the beginning of its translation."""
+    """Translates items, each a text and the beginning of its translation.
+
+    `translator` is the one to use, if it is not the model itself.
+    """
 
     search: SearchConfig
     normalise: bool = False
-    terms: frozenset[tuple[str, str]] = frozenset()
+    translator: Translator | None = None
 
     def __call__(
         self, model: Translator, items: Sequence[tuple[str, str]]
     ) -> list[list[Hypothesis]]:
         texts, prefixes = ([*side] for side in zip(*items, strict=True))
-        return _with_terms(model, self.terms).hypotheses(
+        return (self.translator or model).hypotheses(
             texts,
             search=self.search,
             prefixes=prefixes if any(prefixes) else None,
@@ -139,19 +148,27 @@ class Translating:
         )
 
 
-_WITH_TERMS: WeakKeyDictionary[Translator, dict[frozenset, Translator]] = WeakKeyDictionary()
-"""Of each translator, those with the terms of the latest requests."""
+@dataclass(frozen=True)
+class Sampling:
+    """Draws translations of items: a number, on which the draw depends, a text and a beginning."""
 
+    search: SearchConfig
+    normalise: bool = False
 
-def _with_terms(translator: Translator, terms: frozenset[tuple[str, str]]) -> Translator:
-    if not terms:
-        return translator
-    made = _WITH_TERMS.setdefault(translator, {})
-    if terms not in made:
-        if len(made) >= MOST_GLOSSARIES:
-            del made[next(iter(made))]
-        made[terms] = translator.with_terms(dict(terms))
-    return made[terms]
+    def __call__(
+        self, model: Translator, items: Sequence[tuple[int, str, str]]
+    ) -> list[list[Hypothesis]]:
+        return [
+            model.hypotheses(
+                [text],
+                search=self.search,
+                prefixes=[prefix] if prefix else None,
+                normalise=self.normalise,
+                offset=number,
+                on_error="return",
+            )[0]
+            for number, text, prefix in items
+        ]
 
 
 @dataclass(frozen=True)
@@ -176,6 +193,16 @@ class Classifying:
         return model.classify(items, top=self.top, normalise=self.normalise, batch_size=len(items))
 
 
+@dataclass(frozen=True)
+class Aligning:
+    """Links the words of items, each a sentence and its translation."""
+
+    normalise: bool = False
+
+    def __call__(self, model: Translator, items: Sequence[tuple[str, str]]) -> list[Links]:
+        return links_of(model, items, self.normalise)
+
+
 @dataclass(frozen=True, eq=False)
 class Calling:
     """Calls a function with the model, alone."""
@@ -194,15 +221,12 @@ class _Request:
     items: Sequence[Any]
     sizes: Sequence[int]
     ticket: Ticket
-    progress: Callable[[int], None] | None = None
     done: Future[list[Any]] = field(default_factory=Future)
     taken: int = 0
     results: dict[int, Any] = field(default_factory=dict)
 
     def add(self, found: Mapping[int, Any]) -> None:
         self.results |= found
-        if self.progress is not None:
-            self.progress(len(self.results))
         if len(self.results) == len(self.items) and not self.done.done():
             self.done.set_result([self.results[i] for i in range(len(self.items))])
 
@@ -267,6 +291,8 @@ class Service:
         self._tokens_waiting = 0
         self._speed = 0.0  # tokens a second, of the latest batch
         self._inside: Service | None = None
+        self._making = threading.Lock()
+        self._termed: WeakKeyDictionary[Translator, dict[Any, Translator]] = WeakKeyDictionary()
         self._threads = [
             threading.Thread(target=work, name=f"clearhead {work.__name__}", daemon=True)
             for work in (self._compute, self._reload)
@@ -357,7 +383,7 @@ class Service:
             prefixes: for each text the beginning of its translation.
             normalise: bring the texts into the style of the training text first.
             terms: terms with the translations that they must have.
-            progress: called with the number of sentences that are done, by another thread.
+            progress: called again and again with the number of sentences that are done.
             ticket: the request that this belongs to; by default a new one.
             choices: single settings of `SearchConfig`.
 
@@ -372,13 +398,32 @@ class Service:
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError(f"there are {len(texts)} texts and {len(prefixes)} prefixes")
         search = chosen_search(translator.search, choices)
+        begun = prefixes or [""] * len(texts)
         if search.method == "sampling":
-            # Draws depend on the number of a text among those that are translated together.
-            chosen = {"search": search, "prefixes": prefixes, "normalise": normalise}
-            return self.call(lambda model: model.translate(texts, **chosen), ticket)
-        operation = Translating(search, normalise, frozenset((terms or {}).items()))
-        items = list(zip(texts, prefixes or [""] * len(texts), strict=True))
+            if terms:
+                what, todo = "sampling does not place terms", "leave the temperature out"
+                raise SearchError(what, todo=todo)
+            drawn = list(zip(range(len(texts)), texts, begun, strict=True))
+            sizes = self._tokens(texts)
+            return self._run(Sampling(search, normalise), drawn, sizes, ticket, progress)
+        operation = Translating(search, normalise, self._with_terms(translator, terms or {}))
+        items = list(zip(texts, begun, strict=True))
         return self._run(operation, items, self._tokens(texts), ticket, progress)
+
+    def _with_terms(self, translator: Translator, terms: Mapping[str, str]) -> Translator | None:
+        """The translator with these terms, the same one for the same terms; None without terms."""
+        if not terms:
+            return None
+        if len(terms) > MOST_TERMS:
+            raise LimitError(f"there are {len(terms):,} terms, and {MOST_TERMS:,} are allowed")
+        key = tuple(terms.items())
+        with self._making:
+            made = self._termed.setdefault(translator, {})
+            if key not in made:
+                if len(made) >= MOST_GLOSSARIES:
+                    del made[next(iter(made))]
+                made[key] = translator.with_terms(terms)
+            return made[key]
 
     def translate_data(
         self,
@@ -411,7 +456,8 @@ class Service:
             ClearheadError: as in `translate` and `Translator.translate_document`.
         """
         self.check_task("translation")
-        self.check_size(len(data))
+        if isinstance(data, str):
+            self.check_size(len(data))
         with self._own(ticket) as ticket:
             return [
                 translated_with(means, data, format, where, column)
@@ -518,7 +564,9 @@ class Service:
         self.check_task("translation")
         if not pairs:
             return []
-        return self.inside(lambda model: links_of(model, pairs, normalise), ticket)
+        sizes = [len(source) + len(target) + 1 for source, target in pairs]
+        with self._own(ticket) as ticket:
+            return self._inner()._run(Aligning(normalise), pairs, sizes, ticket)
 
     def call(self, function: Callable[[Any], Any], ticket: Ticket | None = None) -> Any:
         """The result of a function of the model, which no other request uses meanwhile."""
@@ -530,12 +578,17 @@ class Service:
         It gets a model of its own, which PyTorch runs. So it may change it with `clearhead.edit`,
         and other requests go on meanwhile.
         """
+        with self._own(ticket) as ticket:
+            return self._inner().call(function, ticket)
+
+    def _inner(self) -> Service:
+        """The service of the model that is looked into."""
         with self._loading:
             if self._inside is None:
                 engine = "torch" if self.task == "translation" else "auto"
                 options = replace(self._options, engine=engine, compute_type="")
                 self._inside = Service(self._folders, options, limits=self.limits)
-        return self._inside.call(function, ticket)
+            return self._inside
 
     def close(self, seconds: float | None = None) -> None:
         """Finish the requests that were accepted, and end. Further ones are refused.
@@ -588,56 +641,73 @@ class Service:
                 return self._run(operation, items, sizes, ticket, progress)
         if not items:
             return []
-        request = _Request(operation, items, sizes, ticket, progress)
+        request = _Request(operation, items, sizes, ticket)
         with self._changed:
+            if ticket.is_over:
+                raise ticket.error
             self._waiting.setdefault(ticket.client, deque()).append(request)
             self._tokens_waiting += sum(sizes)
             self._changed.notify_all()
-        try:
-            return request.done.result(max(0.0, ticket.deadline - time.monotonic()))
-        except TimeoutError:
-            raise ticket.error from None
+        while not request.done.done():
+            left = ticket.deadline - time.monotonic()
+            wait([request.done], max(0.0, min(left, PROGRESS) if progress else left))
+            if progress is not None:
+                progress(len(request.results))
+            if not request.done.done() and ticket.is_over:
+                raise ticket.error
+        return request.done.result()
 
     def _compute(self) -> None:
         """The thread that owns the model: compute batch after batch."""
         while (batch := self._next()) is not None:
-            operation, parts = batch
-            items = [request.items[i] for request, indices in parts.items() for i in indices]
-            begin = time.monotonic()
             try:
-                found = iter(operation(self.model, items))
-            except BaseException as error:
-                for request in parts:
-                    request.fail(error)
-                continue
-            seconds = time.monotonic() - begin
-            tokens = sum(r.sizes[i] for r, indices in parts.items() for i in indices)
-            self._speed = tokens / max(seconds, 1e-6)
-            for request, indices in parts.items():
-                request.add({i: next(found) for i in indices})
-            if self._on_batch is not None:
-                self._on_batch(Batch(len(parts), len(items), tokens, seconds))
+                self._compute_batch(*batch)
+            except Exception as error:
+                # What is wrong with one request is not the fault of the others.
+                for request, indices in batch[1].items():
+                    try:
+                        if len(batch[1]) == 1:
+                            raise error
+                        self._compute_batch(batch[0], {request: indices})
+                    except Exception as own:
+                        request.fail(own)
+
+    def _compute_batch(self, operation: Operation, parts: dict[_Request, list[int]]) -> None:
+        items = [request.items[i] for request, indices in parts.items() for i in indices]
+        begin = time.monotonic()
+        found = iter(operation(self.model, items))
+        seconds = time.monotonic() - begin
+        tokens = sum(r.sizes[i] for r, indices in parts.items() for i in indices)
+        self._speed = tokens / max(seconds, 1e-6)
+        for request, indices in parts.items():
+            request.add({i: next(found) for i in indices})
+        if self._on_batch is not None:
+            self._on_batch(Batch(len(parts), len(items), tokens, seconds))
 
     def _next(self) -> tuple[Operation, dict[_Request, list[int]]] | None:
         """The next operation, and the indices of its items by request; None at the end."""
         with self._changed:
             while True:
                 self._drop()
+                if self._waiting and self._is_shared:
+                    self._wait_for_more()
+                    self._drop()
                 if self._waiting:
-                    break
+                    parts = self._take()
+                    self._is_shared = len(parts) > 1
+                    return next(iter(parts)).operation, parts
                 if self._closed.is_set() and not self._tickets:
                     return None
+                self._is_shared = False
                 self._changed.wait()
-            if self._is_shared:
-                until = time.monotonic() + self._gather
-                while self._tokens_waiting < self._batch_tokens:
-                    left = until - time.monotonic()
-                    if left <= 0 or not self._changed.wait(left):
-                        break
-                self._drop()
-            parts = self._take()
-            self._is_shared = len(parts) > 1
-            return next(iter(parts)).operation, parts
+
+    def _wait_for_more(self) -> None:
+        """Wait a little, until a batch is full."""
+        until = time.monotonic() + self._gather
+        while self._tokens_waiting < self._batch_tokens:
+            left = until - time.monotonic()
+            if left <= 0 or not self._changed.wait(left):
+                return
 
     def _drop(self) -> None:
         """Remove the requests that are over."""
@@ -700,11 +770,11 @@ class Service:
         while not self._closed.wait(LOOK_EVERY):
             if self._model is None or (stamp := self._stamped()) == self._stamp:
                 continue
-            self._stamp = stamp
             try:
                 model = load(self._folders, self._options)
-            except ClearheadError as error:
-                warn(f"the changed model was not loaded, so the one before is used: {error}")
+            except Exception as error:
+                warn(f"the changed model is not loaded, so the one before is used: {error}")
+                self._closed.wait(RETRY_EVERY)
                 continue
             with self._loading:
-                self._model, self.folder = model, model.folder
+                self._model, self.folder, self._stamp = model, model.folder, stamp

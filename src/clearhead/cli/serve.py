@@ -17,12 +17,11 @@ import signal
 import socket
 import sys
 import tempfile
-import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from clearhead.cli.failures import print_message
 from clearhead.cli.options import add_shared, at_least, positive
-from clearhead.errors import ConfigError, TextWarning, reason
+from clearhead.errors import ConfigError, reason
 
 
 def _port(text: str) -> int:
@@ -133,7 +132,6 @@ def run(args: Namespace) -> None:
             why=str(error),
             todo="pip install 'clearhead[serve]'",
         ) from None
-    warnings.simplefilter("ignore", TextWarning)  # answers have them
     port = _free_port(args.host, args.port)
     names = ("device", "threads", "engine", "compute_type", "glossary", "memory", "match")
     with tempfile.TemporaryDirectory(prefix="clearhead-") as temporary:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +15,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from clearhead.api.service import BusyError, LateError, LimitError, StoppedError
-from clearhead.errors import ClearheadError, ConfigError, DataError, SearchError
+from clearhead.errors import ClearheadError, ConfigError, DataError, SearchError, TextWarning
 from clearhead.serve import deepl, explaining, inside, libretranslate, own, page
 from clearhead.serve.documents import Documents
 from clearhead.serve.guard import Guard, error_answer
@@ -55,6 +57,7 @@ def create(settings: ServeSettings) -> Guard:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        warnings.simplefilter("ignore", TextWarning)  # answers have them; the log has no texts
         server.start()
         yield
         server.close()
@@ -125,8 +128,8 @@ def _add_errors(app: FastAPI) -> None:
         status = STATUSES.get(next(kinds, ClearheadError), 500)
         parts = {"what": error.what, "where": error.where, "why": error.why, "todo": error.todo}
         found = {name: str(value) for name, value in parts.items() if value is not None}
-        if status == 500:
-            found.pop("where", None)  # paths of the server are not for clients
+        if os.path.isabs(found.get("where", "")):
+            del found["where"]  # paths of the server are not for clients
         return answer(request, status, found, getattr(error, "retry_after", None))
 
     @app.exception_handler(RequestValidationError)

@@ -52,6 +52,7 @@ Code = Annotated[str, Field(max_length=50)]
 Text = Annotated[str, Field(max_length=1_000_000)]
 Texts = Annotated[list[Text], BeforeValidator(_listed), Field(min_length=1, max_length=1000)]
 Tags = Annotated[list[Code], BeforeValidator(_tags), Field(max_length=1000)]
+Ids = Annotated[list[Code], BeforeValidator(_tags), Field(max_length=10)]
 Split = Annotated[Literal["0", "1", "nonewlines"], BeforeValidator(str)]
 
 
@@ -72,7 +73,7 @@ class TranslateFields(Fields):
     splitting_tags: Tags = Field([], description="elements of XML that end a sentence")
     non_splitting_tags: Tags = Field([], description="elements of XML within a sentence")
     glossary_id: Code | None = None
-    glossary_ids: Tags = Field([], description="of several entries for a term, the first counts")
+    glossary_ids: Ids = Field([], description="of several entries for a term, the first counts")
     context: str | None = Field(None, description="ignored: models read single sentences")
     formality: str | None = Field(None, description="ignored")
 
@@ -101,7 +102,7 @@ class UploadFields(Fields):
     source_lang: Code | None = None
     target_lang: Code
     glossary_id: Code | None = None
-    glossary_ids: Tags = Field([])
+    glossary_ids: Ids = Field([])
     output_format: Code | None = Field(None, description="only that of the document")
 
 
@@ -201,7 +202,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def client_of(request: Request) -> str:
+async def client_of(request: Request) -> str:
     """The client that sent a request, by `Authorization: DeepL-Auth-Key KEY` if keys are needed."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     server: Server = request.app.state.server
@@ -225,7 +226,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
     ) -> TranslateAnswer:
         """Translate texts. Fields that are not described have no effect."""
         nonlocal used
-        terms = glossaries.terms(client, fields)
+        terms = await asyncio.to_thread(glossaries.terms, client, fields)
         languages = fields.source_lang, fields.target_lang
         found = await translate(
             server, request, client, fields.text, languages, format_of(fields), terms=terms
@@ -314,7 +315,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
         form = document_format(name)
         if fields.output_format and document_format(f"x.{fields.output_format}") != form:
             raise DataError("a document is translated into its own format only")
-        terms = glossaries.terms(client, fields)
+        terms = await asyncio.to_thread(glossaries.terms, client, fields)
         beginning = content[:4000].decode("utf-8", "ignore")
         languages = fields.source_lang, fields.target_lang
         chosen = await asyncio.to_thread(choose, server, beginning, *languages)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -44,25 +43,20 @@ class Documents:
             "error": None,
             "warnings": [],
         }
-        key = self._store.add(KIND, entry, {})
+        key = self._store.add(KIND, entry, {}, expected=2 * len(content))
 
         def work(ticket: Ticket) -> None:
-            shown = 0.0
-
             def progress(done: int, total: int) -> None:
-                nonlocal shown
                 entry.update(state="translating", done=done, total=total)
-                if time.monotonic() - shown > 0.5:
-                    shown = time.monotonic()
-                    self._store.update(KIND, key, entry)
+                if not self._store.update(KIND, key, entry):
+                    ticket.cancel()  # somebody has removed it
 
             try:
-                options["progress"] = progress
-                found = self.translate(service, content, name, form, ticket, **options)
-            except ClearheadError as error:
-                entry.update(state="error", error=str(error))
-            else:
-                self._store.write(KIND, key, "result", found.data)
+                found = self.translate(
+                    service, content, name, form, ticket, progress=progress, **options
+                )
+                if not ticket.is_over:
+                    self._store.write(KIND, key, "result", found.data)
                 warnings = [
                     {"kind": remark.kind, "text": remark.text, "place": place}
                     for place, remark in found.remarks
@@ -70,7 +64,13 @@ class Documents:
                 characters = sum(len(pair.source) for pair in found.sentences)
                 entry.update(state="done", texts=found.texts, warnings=warnings[:1000])
                 entry.update(done=entry["total"], characters=characters)
-            self._store.update(KIND, key, entry)
+            except ClearheadError as error:
+                entry.update(state="error", error=str(error))
+            except Exception:
+                entry.update(state="error", error="the server failed")
+                raise
+            finally:
+                self._store.update(KIND, key, entry)
 
         try:
             self._server.run_document(service, client, work)
@@ -137,6 +137,6 @@ def _runs(process: int) -> bool:
     """Whether a process of this server still runs."""
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except OSError:
         return False
     return True

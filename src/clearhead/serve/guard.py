@@ -40,8 +40,15 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 
-SLOWEST = 30.0
-"""Seconds in which a part of a request must arrive, or a part of an answer must be taken."""
+SLOWEST, LONGEST = 30.0, 120.0
+"""Seconds in which a part of a request must arrive, or a part of an answer must be taken; and
+seconds in which the whole request must arrive."""
+
+PART = 65_536
+"""Bytes of an answer that are sent at a time."""
+
+POLLS = "/v2/document/"
+"""Requests with this path only ask for the state of a document, so they are never refused."""
 
 
 class Guard:
@@ -83,8 +90,9 @@ class Guard:
             # After the body, the next message comes when the client goes away.
             if is_complete:
                 return await receive()
+            left = begin + LONGEST - time.monotonic()
             try:
-                message = await asyncio.wait_for(receive(), SLOWEST)
+                message = await asyncio.wait_for(receive(), max(0.0, min(SLOWEST, left)))
             except TimeoutError:
                 raise HTTPException(408, "the request did not arrive in time") from None
             received += len(message.get("body", b""))
@@ -98,12 +106,19 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
-            # A reader that takes nothing must not keep the answer in memory for ever.
+            # A reader that takes nothing must not keep the answer in memory for ever. The server
+            # waits for the part before it sends the next one.
+            body = message.get("body", b"")
+            for start in range(0, len(body) - PART, PART):
+                part = {**message, "body": body[start : start + PART], "more_body": True}
+                await asyncio.wait_for(send(part), SLOWEST)
+                message = {**message, "body": body[start + PART :]}
             await asyncio.wait_for(send(message), SLOWEST)
 
         try:
             length = dict(scope["headers"]).get(b"content-length", b"0")
-            if scope["method"] == "POST" and (seconds := self._refuse()) is not None:
+            takes = scope["method"] == "POST" and not scope["path"].startswith(POLLS)
+            if takes and (seconds := self._refuse()) is not None:
                 await answer(safe_send, scope, 503, "the server is busy", seconds)
             elif length.isdigit() and int(length) > self._body:
                 await answer(safe_send, scope, 413, too_large)

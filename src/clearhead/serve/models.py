@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -125,10 +126,11 @@ class Models:
 
         return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
-    def close(self) -> None:
-        """Finish the requests that were accepted."""
+    def close(self, seconds: float) -> None:
+        """Finish the requests that were accepted; give those up that take longer."""
+        end = time.monotonic() + seconds
         for _, service in self:
-            service.close()
+            service.close(max(0.0, end - time.monotonic()))
 
 
 def languages_of(service: Service) -> tuple[str, str]:

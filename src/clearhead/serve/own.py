@@ -299,7 +299,8 @@ def router(server: Server, documents: Documents) -> APIRouter:
         detected = None
         source, target = body.source, body.target
         if source and source.lower() == "auto":
-            detected = source = server.models.detect(text)[0][0] if server.models.pairs else ""
+            ranks = server.models.detect(text, target)
+            detected = source = ranks[0][0] if ranks else ""
             if target is None:
                 target = next((b for a, b in server.models.pairs if a == source), "")
         if body.model is None and source and target:

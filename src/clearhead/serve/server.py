@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from clearhead.api.loading import LoadOptions
-from clearhead.api.service import Limits, Service, Ticket
-from clearhead.errors import ClearheadError
+from clearhead.api.service import Limits, Service, StoppedError, Ticket
+from clearhead.errors import ClearheadError, warn
 from clearhead.serve.metrics import Metrics
 from clearhead.serve.models import Models
 from clearhead.serve.settings import Keys, ServeSettings
@@ -28,6 +28,9 @@ MOST_CLIENTS = 10_000
 
 DOCUMENT_SECONDS = 3600.0
 """The longest time in which a document is translated."""
+
+DRAIN_SECONDS = 20.0
+"""How long documents may go on at the end, after all requests were answered."""
 
 
 class AccessError(ClearheadError):
@@ -74,8 +77,16 @@ class Server:
         threading.Thread(target=self._warm, name="clearhead start", daemon=True).start()
 
     def _warm(self) -> None:
-        for _, service in self.models:
-            self.try_out(service)
+        for name, service in self.models:
+            while True:
+                try:
+                    self.try_out(service)
+                    break
+                except StoppedError:
+                    return
+                except ClearheadError as error:  # such as a folder that a training replaces
+                    warn(f"the model {name} is not ready: {error}")
+                    time.sleep(1)
         self.is_ready = True
 
     def try_out(self, service: Service) -> None:
@@ -179,7 +190,7 @@ class Server:
 
     def close(self) -> None:
         """Finish the requests that were accepted, and end."""
-        self.models.close()
+        self.models.close(DRAIN_SECONDS)
         self._pool.shutdown()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 import os
@@ -97,7 +98,11 @@ class Keys:
                     where=f"{path}:{number}",
                     todo="make one: openssl rand -hex 16",
                 )
-            self._names[key.encode()] = name.strip() or f"key {number}"
+            name = name.strip() or f"key {hashlib.sha256(key.encode()).hexdigest()[:8]}"
+            if name in self._names.values():
+                what = f"two keys have the name {name!r}"
+                raise ConfigError(what, where=f"{path}:{number}", todo="rename one")
+            self._names[key.encode()] = name
         if not self._names:
             raise ConfigError("the file has no API key", where=path)
 

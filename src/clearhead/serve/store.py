@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import time
@@ -17,6 +16,9 @@ from clearhead.serve.models import UnknownError
 
 KEPT = 3600.0
 """Seconds after which an uploaded document and its translation are removed."""
+
+MOST_FILES = 10_000
+"""Files in a store."""
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
@@ -37,28 +39,33 @@ class Store:
 
     def __init__(self, folder: Path, most: int) -> None:
         self._folder, self._most = folder, most
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def add(self, kind: str, entry: dict[str, Any], files: dict[str, bytes]) -> str:
-        """Store an entry with its files; returns its id.
+    def add(
+        self, kind: str, entry: dict[str, Any], files: dict[str, bytes], expected: int = 0
+    ) -> str:
+        """Store an entry with its files, of so many bytes in the end; returns its id.
 
         Raises:
             FullError: there is no space.
         """
-        self._clean()
-        size = sum(map(len, files.values()))
-        if size + sum(path.stat().st_size for path in self._paths()) > self._most:
+        sizes = self._sizes()
+        size = max(expected, sum(map(len, files.values())))
+        if size + sum(sizes) > self._most or len(sizes) >= MOST_FILES:
             what, todo = "the server keeps too many documents", "try again in some minutes"
             raise FullError(what, todo=todo)
         key = secrets.token_hex(16)
         for name, content in files.items():
             self.write(kind, key, name, content)
-        self.update(kind, key, entry)
+        self.write(kind, key, "entry", json.dumps(entry).encode())
         return key
 
-    def update(self, kind: str, key: str, entry: dict[str, Any]) -> None:
-        """Replace an entry."""
+    def update(self, kind: str, key: str, entry: dict[str, Any]) -> bool:
+        """Replace an entry; returns whether it is still there."""
+        if not self._path(kind, key, "entry").exists():
+            return False
         self.write(kind, key, "entry", json.dumps(entry).encode())
+        return True
 
     def entry(self, kind: str, key: str) -> dict[str, Any]:
         """An entry; an `UnknownError` if there is none."""
@@ -96,16 +103,16 @@ class Store:
             raise UnknownError(f"there is no such {kind}")
         return self._folder / f"{kind}.{key}.{name}"
 
-    def _paths(self) -> Iterator[Path]:
+    def _sizes(self) -> list[int]:
+        """The sizes of all files, after old documents are removed."""
+        sizes = list[int]()
         for path in self._folder.iterdir():
-            if path.is_file():
-                yield path
-
-    def _clean(self) -> None:
-        """Remove the documents that are old."""
-        for path in self._folder.glob("document.*"):
             try:
-                if time.time() - os.stat(path).st_mtime > KEPT:
+                state = path.stat()
+                if path.name.startswith("document.") and time.time() - state.st_mtime > KEPT:
                     path.unlink()
+                else:
+                    sizes.append(state.st_size)
             except FileNotFoundError:
-                continue
+                continue  # another process has removed it
+        return sizes

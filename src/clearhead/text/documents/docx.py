@@ -16,7 +16,7 @@ from clearhead.text.documents.markup import Token, end_of, xml_tokens
 from clearhead.text.units import Document, Skipped, Slot, Tag, Unit
 
 _PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
-MOST_BYTES = 2**28  # of one part: a small file can hold a very large one
+MOST_BYTES = 2**25  # of the parts with text together: a small file can hold very large ones
 
 UNSEEN = frozenset(("proofErr", "lastRenderedPageBreak", "softHyphen"))
 """Elements that do not show in the text."""
@@ -40,9 +40,9 @@ def parts_of(data: bytes, where: str) -> dict[str, str]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = [name for name in archive.namelist() if _PARTS.fullmatch(name)]
-            large = [name for name in names if archive.getinfo(name).file_size > MOST_BYTES]
-            if large:
-                raise DataError("the document is too large", where=f"{where}: {large[0]}")
+            if (size := sum(archive.getinfo(name).file_size for name in names)) > MOST_BYTES:
+                why = f"its text has {size:,} bytes as XML; {MOST_BYTES:,} are read at most"
+                raise DataError("the document is too large", where=where, why=why)
             found = {name: archive.read(name).decode() for name in names}
     except _DAMAGE as error:
         raise _unreadable(where, error) from None
