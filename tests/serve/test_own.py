@@ -75,6 +75,8 @@ def test_markup_alternatives_links_terms_and_prefixes(served: RunningServer) -> 
     assert begun["text"].startswith("t7 t8")
     drawn = [translated(served, text="s1 s2", temperature=2, seed=n) for n in (1, 1)]
     assert drawn[0] == drawn[1]
+    (drawn,) = translated(served, text="s1 s2", temperature=2, alternatives=3)["translations"]
+    assert drawn["alternatives"]
 
 
 def test_a_long_text_is_streamed(served: RunningServer) -> None:
@@ -217,6 +219,13 @@ def test_the_rate_of_a_client(folder: Path, tmp_path: Path) -> None:
         answers = [server.post("/v1/translate", {"text": "s1"}) for _ in range(5)]
     assert [each.status for each in answers] == [200, 200, 200, 429, 429]
     assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+def test_a_strange_name(folder: Path, tmp_path: Path) -> None:
+    with running(folder, storage=tmp_path, hosts=("127.0.0.1", "[::1]")) as server:
+        assert server.get("/health").status == 200
+        for name, status in {"evil.example": 403, "[::1]:80": 200, "127.0.0.1.evil": 403}.items():
+            assert server.get("/health", Host=name).status == status
 
 
 def test_a_large_body(folder: Path, tmp_path: Path) -> None:

@@ -385,7 +385,7 @@ class Service:
             terms: terms with the translations that they must have.
             progress: called again and again with the number of sentences that are done.
             ticket: the request that this belongs to; by default a new one.
-            choices: single settings of `SearchConfig`.
+            choices: single settings of `SearchConfig`; the beam is as wide as `n_best` at least.
 
         Raises:
             LimitError: the texts have more characters or tokens than the service allows.
@@ -397,6 +397,10 @@ class Service:
         translator: Translator = self.model
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError(f"there are {len(texts)} texts and {len(prefixes)} prefixes")
+        if choices.get("method") != "sampling":
+            beam = choices.get("beam_size", translator.search.beam_size)
+            most = choices.get("n_best", 1)
+            choices |= {"beam_size": most} if 0 < beam < most else {}
         search = chosen_search(translator.search, choices)
         begun = prefixes or [""] * len(texts)
         if search.method == "sampling":
@@ -496,9 +500,6 @@ class Service:
         """What documents are translated with: for the best translations, and for each next one."""
         known: dict[str, list[Hypothesis]] = {}
         options = {**options, "n_best": alternatives + 1}
-        if alternatives:
-            beam = options.get("beam_size", self.folder.config.search.beam_size)
-            options["beam_size"] = max(beam, alternatives + 1)
 
         def run(rank: int, texts: Sequence[str]) -> list[list[Hypothesis]]:
             new = [text for text in dict.fromkeys(texts) if text not in known]

@@ -23,6 +23,9 @@ from clearhead.cli.failures import print_message
 from clearhead.cli.options import add_shared, at_least, positive
 from clearhead.errors import ConfigError, reason
 
+LOCAL = ("localhost", "127.0.0.1", "::1")
+"""Addresses that only this machine reaches."""
+
 
 def _port(text: str) -> int:
     """The number of a port."""
@@ -43,6 +46,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--port", type=_port, metavar="N", default=8000, help="port; 0: any (default: 8000)"
+    )
+    parser.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="another name by which clients call the server, such as translate.example.org of a "
+        "proxy; may be repeated (default: those of this machine; any name if --host is another "
+        "address)",
     )
     parser.add_argument(
         "--workers",
@@ -147,6 +159,7 @@ def run(args: Namespace) -> None:
             rate=args.rate,
             keys=args.keys,
             log_texts=args.log_texts,
+            hosts=_hosts(args.host, args.allow_host),
             page=not args.no_page,
             inspect=not args.no_inspect,
         )
@@ -173,6 +186,13 @@ def run(args: Namespace) -> None:
             forwarded_allow_ips=args.trust_proxy,
             timeout_graceful_shutdown=60,
         )
+
+
+def _hosts(host: str, others: list[str]) -> tuple[str, ...]:
+    """The names by which clients may call the server; empty for any."""
+    if host not in LOCAL:
+        return (host, *others) if others else ()
+    return (*LOCAL, "[::1]", *(other.lower() for other in others))
 
 
 def _free_port(host: str, port: int) -> int:

@@ -81,7 +81,13 @@ def create(settings: ServeSettings) -> Guard:
         app.include_router(page.router(settings))
     _add_operations(app, server)
     _add_errors(app)
-    return Guard(app, body=settings.body, metrics=server.metrics, refuse=server.refusal)
+    return Guard(
+        app,
+        body=settings.body,
+        metrics=server.metrics,
+        refuse=server.refusal,
+        hosts=settings.hosts,
+    )
 
 
 def from_environment() -> Guard:
@@ -130,6 +136,8 @@ def _add_errors(app: FastAPI) -> None:
         found = {name: str(value) for name, value in parts.items() if value is not None}
         if os.path.isabs(found.get("where", "")):
             del found["where"]  # paths of the server are not for clients
+        if status == 500:
+            request.scope["notes"]["error"] = str(error)
         return answer(request, status, found, getattr(error, "retry_after", None))
 
     @app.exception_handler(RequestValidationError)

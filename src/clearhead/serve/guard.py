@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from starlette.applications import Starlette
@@ -61,6 +61,8 @@ class Guard:
         body: bytes of a request at most.
         metrics: count the requests.
         refuse: gives seconds to wait if no request can be accepted now.
+        hosts: the names by which clients may call the server, so that a page of a stranger cannot
+            reach it by a name of its own (DNS rebinding); empty: any.
         log: print a line for each request.
     """
 
@@ -71,11 +73,12 @@ class Guard:
         body: int,
         metrics: Metrics,
         refuse: Callable[[], int | None],
+        hosts: Collection[str] = (),
         log: bool = True,
     ) -> None:
         self.state = app.state
         self._app, self._body, self._metrics = app, body, metrics
-        self._refuse, self._log = refuse, log
+        self._refuse, self._hosts, self._log = refuse, hosts, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -116,9 +119,12 @@ class Guard:
             await asyncio.wait_for(send(message), SLOWEST)
 
         try:
-            length = dict(scope["headers"]).get(b"content-length", b"0")
+            headers = dict(scope["headers"])
+            length = headers.get(b"content-length", b"0")
             takes = scope["method"] == "POST" and not scope["path"].startswith(POLLS)
-            if takes and (seconds := self._refuse()) is not None:
+            if self._hosts and name_in(headers.get(b"host", b"")) not in self._hosts:
+                await answer(safe_send, scope, 403, "the server has another name")
+            elif takes and (seconds := self._refuse()) is not None:
                 await answer(safe_send, scope, 503, "the server is busy", seconds)
             elif length.isdigit() and int(length) > self._body:
                 await answer(safe_send, scope, 413, too_large)
@@ -140,6 +146,12 @@ class Guard:
                     **notes,
                 }
                 print(json.dumps(line, ensure_ascii=False), file=sys.stderr, flush=True)
+
+
+def name_in(host: bytes) -> str:
+    """The name in a Host header, without the port."""
+    name = host.decode("latin-1").lower()
+    return name.partition("]")[0] + "]" if name.startswith("[") else name.partition(":")[0]
 
 
 async def answer(

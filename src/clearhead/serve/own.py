@@ -634,9 +634,7 @@ def _of_sentence(
     ticket: Ticket,
 ) -> list[Result]:
     """The translations of a sentence that begin with a prefix, the best first."""
-    if alternatives:
-        beam = choices.get("beam_size", service.folder.config.search.beam_size)
-        choices = {**choices, "n_best": alternatives + 1, "beam_size": max(beam, alternatives + 1)}
+    choices = {**choices, "n_best": alternatives + 1}
     (found,) = service.translate([text], prefixes=[prefix], ticket=ticket, **choices)
     if found[0].error is not None:
         raise found[0].error

@@ -116,6 +116,7 @@ class Server:
         if self.keys:
             found = self.keys.name_of(key or "")
             if found is None:
+                self._count(name)  # so that keys cannot be guessed quickly
                 what = "the API key is wrong" if key else "an API key is needed"
                 raise AccessError(what, todo="ask whoever runs this server")
             name = found
@@ -149,11 +150,13 @@ class Server:
             gone = asyncio.create_task(_gone(request))
             try:
                 await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-                if not work.done():
-                    ticket.cancel()
-                return await work
             finally:
                 gone.cancel()
+                if not work.done():
+                    ticket.cancel()
+                    # Until its thread is free, the request counts.
+                    await asyncio.wait({work})
+            return work.result()
 
     def run_document(
         self, service: Service, client: str, function: Callable[[Ticket], None]

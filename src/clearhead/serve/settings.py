@@ -34,6 +34,7 @@ class ServeSettings:
         keys: a file of API keys; empty: nobody needs one.
         storage_bytes: of all files in it.
         log_texts: log the texts of requests, too.
+        hosts: the names and addresses by which clients may call the server; empty: any.
         page: offer the page.
         inspect: let requests look inside the models.
     """
@@ -50,6 +51,7 @@ class ServeSettings:
     keys: str = ""
     storage_bytes: int = 500_000_000
     log_texts: bool = False
+    hosts: tuple[str, ...] = ()
     page: bool = True
     inspect: bool = True
 
@@ -61,7 +63,7 @@ class ServeSettings:
     def from_environment(cls) -> ServeSettings:
         """The settings that `to_environment` wrote."""
         tree = json.loads(os.environ[VARIABLE])
-        return cls(**{**tree, "folders": tuple(tree["folders"])})
+        return cls(**{**tree, "folders": tuple(tree["folders"]), "hosts": tuple(tree["hosts"])})
 
 
 class Keys:

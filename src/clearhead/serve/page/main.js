@@ -33,7 +33,17 @@ let known = null; // models and settings
 async function draw() {
   const drawing = ++drawings;
   known ??= loaded();
-  const { models, settings } = await known;
+  let found;
+  try {
+    found = await known;
+  } catch (error) {
+    known = null;
+    const again = element("button", { type: "button", on: { click: draw } }, "Try again");
+    const text = `The models are not known: ${error.message}`;
+    place.replaceChildren(element("p", { class: "warning", role: "alert" }, text), again);
+    return;
+  }
+  const { models, settings } = found;
   const state = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const link = (changes) => `#${new URLSearchParams({ ...state, ...changes })}`;
   const go = (changes) => {
