@@ -111,9 +111,6 @@ def router(server: Server) -> APIRouter:
     """The routes that look into a model for the page, which needs PyTorch."""
     api = APIRouter(prefix="/v1", tags=["clearhead"], responses=PROBLEMS)
 
-    def normalises(body: ExplainBody | AlternativesBody) -> bool:
-        return server.settings.normalise if body.normalise is None else body.normalise
-
     @api.post("/explain")
     async def explain(request: Request, client: Client, body: ExplainBody) -> ExplainAnswer:
         """Find words that are perhaps not translated; of a classifier, the words that count."""
@@ -122,7 +119,7 @@ def router(server: Server) -> APIRouter:
         server.note(request, name, body.text)
 
         def look(model: Any) -> ExplainAnswer:
-            text = model.normalised(body.text) if normalises(body) else body.text
+            text = model.normalised(body.text) if server.normalise(body.normalise) else body.text
             answer = ExplainAnswer(model=name, untranslated=[], labels=[])
             if body.translation is None:
                 answer.labels = labels(model, text)
@@ -149,7 +146,7 @@ def router(server: Server) -> APIRouter:
             raise DataError(f"there are {len(ranges)} words, counted from 0", where="word")
 
         def look(model: Any) -> list[Alternative]:
-            text = model.normalised(body.text) if normalises(body) else body.text
+            text = model.normalised(body.text) if server.normalise(body.normalise) else body.text
             return others(model, text, body.translation, body.word)
 
         found = await server.run(request, service, client, lambda t: service.inside(look, t))

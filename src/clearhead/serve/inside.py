@@ -243,7 +243,7 @@ def router(server: Server) -> APIRouter:
         compared = None if body.compare is None else reading(body.compare)
         server.note(request, name, body.text)
         service.check_size(len(body.text) + len(body.target or ""))
-        normalise = server.settings.normalise if body.normalise is None else body.normalise
+        normalise = server.normalise(body.normalise)
         if is_blank(body.text):
             raise DataError("the text is empty", todo="give a sentence")
 

@@ -96,7 +96,6 @@ class TranslateBody(WithModel):
             found["method"] = "sampling"
         if self.glossary:
             found["terms"] = self.glossary
-        normalise = normalise if self.normalise is None else self.normalise
         return {**found, "normalise": normalise}
 
 
@@ -294,12 +293,12 @@ def router(server: Server, documents: Documents) -> APIRouter:
     """The routes of our own API."""
     api = APIRouter(prefix="/v1", tags=["clearhead"], responses=PROBLEMS)
 
-    def translator(body: WithModel, text: str) -> tuple[str, Service, str | None]:
+    async def translator(body: WithModel, text: str) -> tuple[str, Service, str | None]:
         """The model that a request names, and the language that was detected."""
         detected = None
         source, target = body.source, body.target
         if source and source.lower() == "auto":
-            ranks = server.models.detect(text, target)
+            ranks = await asyncio.to_thread(server.models.detect, text, target)
             detected = source = ranks[0][0] if ranks else ""
             if target is None:
                 target = next((b for a, b in server.models.pairs if a == source), "")
@@ -336,12 +335,12 @@ def router(server: Server, documents: Documents) -> APIRouter:
     @api.post("/translate")
     async def translate(request: Request, client: Client, body: TranslateBody) -> TranslateAnswer:
         """Translate texts."""
-        name, service, detected = translator(body, body.texts[0])
+        name, service, detected = await translator(body, body.texts[0])
         server.note(request, name, body.texts)
         service.check_size(sum(map(len, body.texts)))
 
         def work(ticket: Ticket) -> list[Translated]:
-            choices = body.choices(server.settings.normalise)
+            choices = body.choices(server.normalise(body.normalise))
             return _translated(service, body.texts, body, choices, ticket, detected)
 
         found = await server.run(request, service, client, work)
@@ -365,7 +364,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
         if not isinstance(body.text, str) or body.format != "text" or body.prefix is not None:
             raise DataError("only a text without markup and without a prefix is streamed")
         text = body.text
-        name, service, detected = translator(body, text)
+        name, service, detected = await translator(body, text)
         server.note(request, name, text)
         service.check_size(len(text))
         loop, events = asyncio.get_running_loop(), asyncio.Queue[tuple[str, dict[str, Any]]]()
@@ -374,7 +373,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
             loop.call_soon_threadsafe(events.put_nowait, (event, content))
 
         def work(ticket: Ticket) -> None:
-            choices = body.choices(server.settings.normalise)
+            choices = body.choices(server.normalise(body.normalise))
             for part in windows(text):
                 (found,) = _translated(service, [part], body, choices, ticket, detected)
                 send("part", {"source": part, **found.model_dump()})
@@ -404,9 +403,9 @@ def router(server: Server, documents: Documents) -> APIRouter:
     @api.post("/score")
     async def score(request: Request, client: Client, body: ScoreBody) -> ScoreAnswer:
         """Score given translations."""
-        name, service, _ = translator(body, body.sources[0])
+        name, service, _ = await translator(body, body.sources[0])
         server.note(request, name, body.sources)
-        normalise = server.settings.normalise if body.normalise is None else body.normalise
+        normalise = server.normalise(body.normalise)
 
         def work(ticket: Ticket) -> list[Hypothesis]:
             return service.score(body.sources, body.targets, normalise=normalise, ticket=ticket)
@@ -427,13 +426,13 @@ def router(server: Server, documents: Documents) -> APIRouter:
     @api.post("/align")
     async def align(request: Request, client: Client, body: ScoreBody) -> AlignAnswer:
         """Link the words of sentences and their translations."""
-        name, service, _ = translator(body, body.sources[0])
+        name, service, _ = await translator(body, body.sources[0])
         server.note(request, name, body.sources)
         pairs = list(zip(body.sources, body.targets, strict=False))
         if len(pairs) < max(len(body.sources), len(body.targets)):
             raise DataError("there is not one target for each source")
         service.check_size(sum(len(text) for pair in pairs for text in pair))
-        normalise = server.settings.normalise if body.normalise is None else body.normalise
+        normalise = server.normalise(body.normalise)
 
         def work(ticket: Ticket) -> list[list[Linked]]:
             return links(service, pairs, normalise, ticket)
@@ -446,7 +445,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
         """Classify texts."""
         name, service = server.models.named(body.model, "classification")
         server.note(request, name, body.texts)
-        normalise = server.settings.normalise if body.normalise is None else body.normalise
+        normalise = server.normalise(body.normalise)
 
         def work(ticket: Ticket) -> Sequence[Sequence[Any]]:
             return service.classify(body.texts, top=body.top, normalise=normalise, ticket=ticket)
@@ -478,7 +477,7 @@ def router(server: Server, documents: Documents) -> APIRouter:
         """Upload a document to translate; ask for its state until it is done."""
         named = WithModel(model=model, source=source, target=target)
         content = await file.read()
-        name, service, _ = translator(named, content[:4000].decode("utf-8", "ignore"))
+        name, service, _ = await translator(named, content[:4000].decode("utf-8", "ignore"))
         server.note(request, name)
         filename = file.filename or "document"
         form = format or format_of(filename)

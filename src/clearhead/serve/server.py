@@ -177,6 +177,10 @@ class Server:
 
         self._pool.submit(work)
 
+    def normalise(self, wanted: bool | None) -> bool:
+        """Whether texts are brought into the style of the training text, as a request wants it."""
+        return self.settings.normalise if wanted is None else wanted
+
     def note(self, request: Request, model: str, text: str | list[str] = "") -> None:
         """Write the model and the size of a request into its line of the log."""
         notes = request.scope["notes"]

@@ -83,7 +83,7 @@ class Store:
 
     def write(self, kind: str, key: str, name: str, content: bytes) -> None:
         """Write a file of an entry."""
-        write_bytes(self._path(kind, key, name), content, DataError)
+        write_bytes(self._path(kind, key, name), content, FullError)
 
     def read(self, kind: str, key: str, name: str) -> bytes:
         """A file of an entry; an `UnknownError` if there is none."""
