@@ -116,7 +116,7 @@ def click(page: Any, key: str) -> None:
 
 
 def headline(page: Any) -> tuple[str, str]:
-    """The sentence with its output, and what is said of its probability."""
+    """The sentence with its output and the probability."""
     return page.text_content(".inside-result h1"), page.text_content(".inside-result .lead")
 
 

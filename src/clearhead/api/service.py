@@ -41,7 +41,7 @@ RETRY_EVERY = 30.0
 """Seconds after which a model is loaded again that could not be loaded."""
 
 MOST_WAITING = 60.0
-"""The longest time in seconds after which a refused caller is told to try again."""
+"""The longest time in seconds that a refused caller is asked to wait."""
 
 MOST_GLOSSARIES, MOST_TERMS = 16, 5000
 """Glossaries of requests that are kept ready for the next request, and terms of one."""
@@ -721,7 +721,7 @@ class Service:
                 del self._waiting[client]
 
     def _take(self) -> dict[_Request, list[int]]:
-        """Take the items of a batch: of the clients by turns, and of their requests by turns."""
+        """Take the items of a batch. Clients take turns, and so do the requests of a client."""
         operation = next(iter(self._waiting.values()))[0].operation
         parts: dict[_Request, list[int]] = {}
         tokens, served = 0, dict[str, None]()

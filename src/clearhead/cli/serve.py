@@ -131,7 +131,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    """Serve until the process is told to end."""
+    """Serve until a signal ends the process."""
     try:
         import uvicorn
 
@@ -190,9 +190,10 @@ def run(args: Namespace) -> None:
 
 def _hosts(host: str, others: list[str]) -> tuple[str, ...]:
     """The names by which clients may call the server; empty for any."""
+    names = [other.lower() for other in others]
     if host not in LOCAL:
-        return (host, *others) if others else ()
-    return (*LOCAL, "[::1]", *(other.lower() for other in others))
+        return (host, *names) if names else ()
+    return (*LOCAL, "[::1]", *names)
 
 
 def _free_port(host: str, port: int) -> int:

@@ -24,7 +24,14 @@ class Documents:
         self._server, self._store = server, server.store
 
     def start(
-        self, service: Service, client: str, content: bytes, name: str, form: str, **options: Any
+        self,
+        service: Service,
+        client: str,
+        content: bytes,
+        name: str,
+        form: str,
+        normalise: bool | None = None,
+        **options: Any,
     ) -> str:
         """Begin to translate a document; returns its id.
 
@@ -52,11 +59,18 @@ class Documents:
                     ticket.cancel()  # somebody has removed it
 
             try:
-                found = self.translate(
-                    service, content, name, form, ticket, progress=progress, **options
+                (found,) = service.translate_data(
+                    content,
+                    form,
+                    where=name,
+                    normalise=self._server.normalise(normalise),
+                    progress=progress,
+                    ticket=ticket,
+                    **options,
                 )
-                if not ticket.is_over:
-                    self._store.write(KIND, key, "result", found.data)
+                if ticket.is_over:
+                    raise ticket.error
+                self._store.write(KIND, key, "result", found.data)
                 warnings = [
                     {"kind": remark.kind, "text": remark.text, "place": place}
                     for place, remark in found.remarks
@@ -78,20 +92,6 @@ class Documents:
             self._store.remove(KIND, key)
             raise
         return key
-
-    def translate(
-        self,
-        service: Service,
-        content: bytes,
-        name: str,
-        form: str,
-        ticket: Ticket,
-        **options: Any,
-    ) -> Any:
-        """The translation of a document."""
-        options = {"normalise": self._server.settings.normalise, **options}
-        (found,) = service.translate_data(content, form, where=name, ticket=ticket, **options)
-        return found
 
     def state(self, key: str) -> dict[str, Any]:
         """The state of a document."""

@@ -63,7 +63,6 @@ class Guard:
         refuse: gives seconds to wait if no request can be accepted now.
         hosts: the names by which clients may call the server, so that a page of a stranger cannot
             reach it by a name of its own (DNS rebinding); empty: any.
-        log: print a line for each request.
     """
 
     def __init__(
@@ -74,11 +73,10 @@ class Guard:
         metrics: Metrics,
         refuse: Callable[[], int | None],
         hosts: Collection[str] = (),
-        log: bool = True,
     ) -> None:
         self.state = app.state
         self._app, self._body, self._metrics = app, body, metrics
-        self._refuse, self._hosts, self._log = refuse, hosts, log
+        self._refuse, self._hosts = refuse, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -86,7 +84,7 @@ class Guard:
             return
         begin, status, received, is_complete = time.monotonic(), 0, 0, False
         too_large = f"the request has more than {self._body:,} bytes"
-        scope["notes"] = notes = dict[str, Any]()  # of the request, for its line in the log
+        scope["notes"] = dict[str, Any]()  # of the request, for its line in the log
 
         async def limited_receive() -> Message:
             nonlocal received, is_complete
@@ -133,19 +131,22 @@ class Guard:
         except (ConnectionError, TimeoutError):
             pass  # the client has gone, or takes nothing
         finally:
-            seconds = time.monotonic() - begin
-            route = getattr(scope.get("route"), "path", "other")
-            self._metrics.request(scope["method"], route, status, seconds)
-            if self._log and route not in ("/health", "/ready", "/metrics"):
-                line = {
-                    "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-                    "method": scope["method"],
-                    "route": route,
-                    "status": status,
-                    "ms": round(1000 * seconds, 1),
-                    **notes,
-                }
-                print(json.dumps(line, ensure_ascii=False), file=sys.stderr, flush=True)
+            self._record(scope, status, time.monotonic() - begin)
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count a request, and print its line of the log."""
+        route = getattr(scope.get("route"), "path", "other")
+        self._metrics.request(scope["method"], route, status, seconds)
+        if route not in ("/health", "/ready", "/metrics"):
+            line = {
+                "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+                "method": scope["method"],
+                "route": route,
+                "status": status,
+                "ms": round(1000 * seconds, 1),
+                **scope["notes"],
+            }
+            print(json.dumps(line, ensure_ascii=False), file=sys.stderr, flush=True)
 
 
 def name_in(host: bytes) -> str:

@@ -485,10 +485,9 @@ def router(server: Server, documents: Documents) -> APIRouter:
             why = f"the formats are {', '.join(FORMATS)}"
             raise DataError("the name shows no format", why=why, todo="name it: format")
         check_format(form)
-        options: dict[str, Any] = {"terms": glossary or {}}
-        if normalise is not None:
-            options["normalise"] = normalise
-        key = documents.start(service, client, content, filename, form, **options)
+        key = documents.start(
+            service, client, content, filename, form, normalise, terms=glossary or {}
+        )
         return document_answer(documents, key)
 
     @api.get("/documents/{id}")

@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -166,16 +167,14 @@ class Server:
         Raises:
             BusyError: there are too many requests.
         """
-        request = service.ticket(client, DOCUMENT_SECONDS)
-        ticket = request.__enter__()
+        with ExitStack() as held:
+            ticket = held.enter_context(service.ticket(client, DOCUMENT_SECONDS))
 
-        def work() -> None:
-            try:
-                function(ticket)
-            finally:
-                request.__exit__(None, None, None)
+            def work(held: ExitStack) -> None:
+                with held:
+                    function(ticket)
 
-        self._pool.submit(work)
+            self._pool.submit(work, held.pop_all())
 
     def normalise(self, wanted: bool | None) -> bool:
         """Whether texts are brought into the style of the training text, as a request wants it."""
