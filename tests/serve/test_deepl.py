@@ -189,7 +189,7 @@ def test_documents_that_cannot_be_translated(
         client.translate_document_upload(
             "s1", filename="x.txt", output_format="docx", target_lang="DE"
         )
-    waiting = {"state": "waiting", "process": 1, "error": None}
+    waiting = {"state": "waiting", "process": served.server.store.process, "error": None}
     key = served.server.store.add("document", waiting, {})
     handle = deepl.DocumentHandle(key[:16], key[16:])
     monkeypatch.setattr("deepl.http_client.max_network_retries", 0)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 from clearhead.api.loading import LoadOptions
 from clearhead.api.service import Limits
 from clearhead.errors import ConfigError, DataError
-from clearhead.serve.documents import translated_name
+from clearhead.serve.documents import beginning, translated_name
 from clearhead.serve.models import Models, UnknownError
 from clearhead.serve.settings import Keys, ServeSettings
 from clearhead.serve.store import KEPT, FullError, Store
@@ -79,6 +82,39 @@ def test_a_store_is_bounded_and_forgets_old_documents(tmp_path: Path) -> None:
     store.add("document", {}, {"result": b"x" * 90})
     with pytest.raises(UnknownError):
         store.entry("document", key)
+
+
+def test_a_store_knows_whether_a_process_runs(tmp_path: Path) -> None:
+    one, other = Store(tmp_path, 1000), Store(tmp_path, 1000)
+    assert other.runs(one.process)
+    assert one.runs(one.process)
+    one.close()
+    assert not other.runs(one.process)
+    assert not other.runs(one.process)  # now there is no file of it
+
+
+def test_the_beginning_of_a_document(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.docx", "w") as archive:
+        archive.writestr("word/document.xml", "<w:p a='b'><w:t>Das ist</w:t></w:p>")
+    assert beginning((tmp_path / "a.docx").read_bytes(), "docx", "a").split() == ["Das", "ist"]
+    assert beginning("für".encode("utf-16"), "text", "a") == "für"
+    with pytest.raises(DataError):
+        beginning(b"PK", "docx", "a")
+
+
+def test_a_worker_that_died_has_no_waiting_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "from clearhead.serve.metrics import Metrics; import os\n"
+        "metrics = Metrics(); metrics.waiting('a', 3); text = metrics.text().decode()\n"
+        "print(next(line for line in text.splitlines() if line.startswith('clearhead_waiting')))"
+    )
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    for _ in range(2):
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout == 'clearhead_waiting_requests{model="a"} 3.0\n'
 
 
 def test_names_of_translated_documents() -> None:

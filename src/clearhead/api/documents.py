@@ -202,9 +202,12 @@ def links_of(
             else _diagonal(count, len(word_ranges(pair[1])))
             for pair, read, links in zip(pairs, styled, found, strict=True)
         ]
-    if pairs and translator not in _ALIGNERS:
-        _ALIGNERS[translator] = _aligner(translator, pairs)
-    return [_links(translator, _ALIGNERS[translator], pair) for pair in pairs]
+    if not pairs:
+        return []
+    aligner = _ALIGNERS.get(translator)
+    if aligner is None or aligner.sentences < min(len(pairs), CHOSEN_BY):
+        aligner = _ALIGNERS[translator] = _aligner(translator, pairs)
+    return [_links(translator, aligner, pair) for pair in pairs]
 
 
 def _fits(translator: Translator, text: str) -> bool:

@@ -119,6 +119,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="",
         help="folder of uploaded documents and glossaries (default: a temporary one)",
     )
+    limits.add_argument(
+        "--storage-size",
+        type=positive,
+        metavar="MB",
+        default=500,
+        help="size of all uploaded documents and glossaries, in megabytes (default: 500)",
+    )
     access.add_argument(
         "--log-texts", action="store_true", help="log the texts of requests (default: never)"
     )
@@ -158,6 +165,7 @@ def run(args: Namespace) -> None:
             seconds=args.seconds,
             rate=args.rate,
             keys=args.keys,
+            storage_bytes=1_000_000 * args.storage_size,
             log_texts=args.log_texts,
             hosts=_hosts(args.host, args.allow_host),
             page=not args.no_page,
@@ -172,6 +180,8 @@ def run(args: Namespace) -> None:
         if args.workers > 1:
             app.state.server.close()
         print_message(f"http://{args.host}:{port} serves {', '.join(args.folders)}")
+        # Uploads that are received are there until they are read.
+        os.environ["TMPDIR"] = tempfile.tempdir = temporary
         # uvicorn finishes the requests, and then sends itself the signal that it got.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         uvicorn.run(

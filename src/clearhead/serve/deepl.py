@@ -18,7 +18,7 @@ from clearhead.api.service import LimitError
 from clearhead.errors import DataError
 from clearhead.serve.bodies import JSON, MULTIPART, URLENCODED, Fields, File
 from clearhead.serve.documents import Documents
-from clearhead.serve.foreign import choose, document_format, translate
+from clearhead.serve.foreign import choose, choose_for_document, document_format, translate
 from clearhead.serve.models import UnknownError
 from clearhead.serve.server import Server
 from clearhead.serve.store import FullError
@@ -316,9 +316,8 @@ def router(server: Server, documents: Documents) -> APIRouter:
         if fields.output_format and document_format(f"x.{fields.output_format}") != form:
             raise DataError("a document is translated into its own format only")
         terms = await asyncio.to_thread(glossaries.terms, client, fields)
-        beginning = content[:4000].decode("utf-8", "ignore")
-        languages = fields.source_lang, fields.target_lang
-        chosen = await asyncio.to_thread(choose, server, beginning, *languages)
+        document = content, form, name, fields.source_lang, fields.target_lang
+        chosen = await asyncio.to_thread(choose_for_document, server, *document)
         server.note(request, chosen.name)
         key = documents.start(chosen.service, client, content, name, form, terms=terms)
         half = len(key) // 2

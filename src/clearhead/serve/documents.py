@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import PurePosixPath
 from typing import Any
@@ -13,8 +12,12 @@ from fastapi.responses import Response
 from clearhead.api.service import Service, Ticket
 from clearhead.errors import ClearheadError, DataError
 from clearhead.serve.server import Server
+from clearhead.text.documents import decoded, docx
 
 KIND = "document"
+
+READ, DETECTED = 100_000, 4000
+"""Characters of a document, and of its text without tags, by which its language is detected."""
 
 
 class Documents:
@@ -42,7 +45,7 @@ class Documents:
         entry = {
             "state": "waiting",
             "name": translated_name(name, service.folder.config.data.languages[1]),
-            "process": os.getpid(),
+            "process": self._store.process,
             "done": 0,
             "total": 0,
             "texts": 0,
@@ -97,7 +100,7 @@ class Documents:
         """The state of a document."""
         entry = self._store.entry(KIND, key)
         process = entry.pop("process")
-        if entry["state"] in ("waiting", "translating") and not _runs(process):
+        if entry["state"] in ("waiting", "translating") and not self._store.runs(process):
             entry.update(state="error", error="the server was interrupted; send it again")
         return {key: entry[key] for key in entry if key != "characters"}
 
@@ -127,16 +130,20 @@ class Documents:
         self._store.remove(KIND, key)
 
 
+def beginning(content: bytes, form: str, name: str) -> str:
+    """The beginning of a document's text, by which its language is detected.
+
+    Raises:
+        DataError: it is no document of its format.
+    """
+    if form == "docx":
+        text = docx.parts_of(content, name)["word/document.xml"]
+    else:
+        text = decoded(content, form, name)[0]
+    return re.sub(r"<[^<>]*>", " ", text[:READ])[:DETECTED]
+
+
 def translated_name(name: str, language: str) -> str:
     """The name of a translated document: `letter.docx` becomes `letter.de.docx`."""
     path = PurePosixPath(re.sub(r"[\\/\x00-\x1f]", "_", name)[-200:])
     return f"{path.stem}.{language}{path.suffix}" if language else path.name
-
-
-def _runs(process: int) -> bool:
-    """Whether a process of this server still runs."""
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return False
-    return True

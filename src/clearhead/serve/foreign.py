@@ -10,6 +10,7 @@ from fastapi import Request
 
 from clearhead.api.service import Service, Ticket
 from clearhead.errors import DataError
+from clearhead.serve.documents import beginning
 from clearhead.serve.models import UnknownError
 from clearhead.serve.server import Server
 from clearhead.text.documents import FORMATS, Format, Result, format_of
@@ -73,6 +74,13 @@ async def translate(
         found = await server.run(request, service, client, work)
         results.update(zip(numbers, found, strict=True))
     return [(each, results[n]) for n, each in enumerate(chosen)]
+
+
+def choose_for_document(
+    server: Server, content: bytes, form: str, name: str, source: str | None, target: str
+) -> Chosen:
+    """The translator of a document; as in `choose`."""
+    return choose(server, "" if source else beginning(content, form, name), source, target)
 
 
 def document_format(name: str) -> str:

@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 from clearhead.errors import DataError
 from clearhead.serve.bodies import EVERY, MULTIPART, Fields, File
 from clearhead.serve.documents import Documents
-from clearhead.serve.foreign import choose, document_format, translate
-from clearhead.serve.server import Server
+from clearhead.serve.foreign import choose_for_document, document_format, translate
+from clearhead.serve.server import Server, has_gone
 from clearhead.text.documents import FORMATS
 from clearhead.text.languages import name_of
 
@@ -180,13 +180,19 @@ def router(server: Server, documents: Documents) -> APIRouter:
         client = server.client(request, fields.api_key)
         file = fields.file
         form = document_format(file.name)
-        beginning = file.content[:4000].decode("utf-8", "ignore")
         languages = _source(fields.source), fields.target
-        chosen = await asyncio.to_thread(choose, server, beginning, *languages)
+        document = file.content, form, file.name
+        chosen = await asyncio.to_thread(choose_for_document, server, *document, *languages)
         server.note(request, chosen.name)
         key = documents.start(chosen.service, client, file.content, file.name, form)
-        while (state := documents.state(key))["state"] in ("waiting", "translating"):
-            await asyncio.sleep(0.1)
+        gone = asyncio.create_task(has_gone(request))
+        try:
+            while (state := documents.state(key))["state"] in ("waiting", "translating"):
+                await asyncio.wait({gone}, timeout=0.1)
+                if gone.done():
+                    documents.remove(key)
+        finally:
+            gone.cancel()
         if state["error"] is not None:
             raise DataError(state["error"])
         host, root = request.headers.get("host", ""), request.scope.get("root_path", "")

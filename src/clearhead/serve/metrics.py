@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from clearhead.api.service import Batch
 
@@ -76,6 +77,19 @@ class Metrics:
         """All counters, of all processes."""
         if MULTIPLE not in os.environ:
             return generate_latest(self._registry)
+        for path in Path(os.environ[MULTIPLE]).glob("gauge_live*.db"):
+            process = int(path.stem.rpartition("_")[2])
+            if not _runs(process):
+                mark_process_dead(process)
         registry = CollectorRegistry()
         MultiProcessCollector(registry)
         return generate_latest(registry)
+
+
+def _runs(process: int) -> bool:
+    """Whether a process still runs."""
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True

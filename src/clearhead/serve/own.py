@@ -15,7 +15,7 @@ from clearhead.api.documents import word_probabilities
 from clearhead.api.service import Service, Ticket
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import DataError
-from clearhead.serve.documents import Documents
+from clearhead.serve.documents import Documents, beginning
 from clearhead.serve.models import languages_of
 from clearhead.serve.server import Server
 from clearhead.text.documents import FORMATS, Result, check_format, format_of
@@ -477,14 +477,15 @@ def router(server: Server, documents: Documents) -> APIRouter:
         """Upload a document to translate; ask for its state until it is done."""
         named = WithModel(model=model, source=source, target=target)
         content = await file.read()
-        name, service, _ = await translator(named, content[:4000].decode("utf-8", "ignore"))
-        server.note(request, name)
         filename = file.filename or "document"
         form = format or format_of(filename)
         if form is None:
             why = f"the formats are {', '.join(FORMATS)}"
             raise DataError("the name shows no format", why=why, todo="name it: format")
         check_format(form)
+        text = await asyncio.to_thread(beginning, content, form, filename)
+        name, service, _ = await translator(named, text)
+        server.note(request, name)
         key = documents.start(
             service, client, content, filename, form, normalise, terms=glossary or {}
         )

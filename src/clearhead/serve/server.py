@@ -148,7 +148,7 @@ class Server:
         """The result of a function, which runs in a thread; cancelled if the client goes away."""
         with service.ticket(client) as ticket:
             work = asyncio.get_running_loop().run_in_executor(self._pool, function, ticket)
-            gone = asyncio.create_task(_gone(request))
+            gone = asyncio.create_task(has_gone(request))
             try:
                 await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -198,9 +198,10 @@ class Server:
         """Finish the requests that were accepted, and end."""
         self.models.close(DRAIN_SECONDS)
         self._pool.shutdown()
+        self.store.close()
 
 
-async def _gone(request: Request) -> Any:
+async def has_gone(request: Request) -> Any:
     """Wait until the client closes the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import secrets
 import time
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from clearhead.errors import DataError
 from clearhead.folder.files import write_bytes
@@ -39,7 +41,35 @@ class Store:
 
     def __init__(self, folder: Path, most: int) -> None:
         self._folder, self._most = folder, most
+        self._lock: IO[str] | None = None
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    @cached_property
+    def process(self) -> str:
+        """A name of this process, for `runs`."""
+        name = secrets.token_hex(16)
+        # The lock ends with the process, however it ends; its number may be used again.
+        self._lock = self._path("process", name, "lock").open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        return name
+
+    def runs(self, process: str) -> bool:
+        """Whether a process still runs."""
+        path = self._path("process", process, "lock")
+        try:
+            with path.open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except FileNotFoundError:
+            return False
+        path.unlink(missing_ok=True)
+        return False
+
+    def close(self) -> None:
+        """Tell other processes that this one has ended."""
+        if self._lock is not None:
+            self._lock.close()
 
     def add(
         self, kind: str, entry: dict[str, Any], files: dict[str, bytes], expected: int = 0

@@ -11,6 +11,7 @@ has such a character itself keeps it as a span, so symbols in a masked text are 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -110,9 +111,13 @@ class Masked:
         """The symbol of each span."""
         return _SYMBOL.findall(self.text) if self.has_symbols else []
 
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [found.start() for found in _SYMBOL.finditer(self.text)]
+
     def written(self, start: int, end: int) -> str:
         """A range of the text with its spans."""
-        spans = iter(self.spans[len(_SYMBOL.findall(self.text[:start])) :])
+        spans = iter(self.spans[bisect_left(self._starts, start) :])
         return _SYMBOL.sub(lambda _: next(spans), self.text[start:end])
 
     def places(self, translation: str) -> list[tuple[int, int]]:
@@ -163,7 +168,7 @@ class Masked:
         A space keeps a span apart from a word that it would run into, unless it does so in the
         source. A symbol without a span has the number -1, and no text.
         """
-        starts = [found.start() for found in _SYMBOL.finditer(self.text)]
+        starts = self._starts
         found = list[tuple[int, int, str]]()
         for at, number in self.places(translation):
             span = self.spans[number] if number >= 0 else ""

@@ -148,11 +148,15 @@ class InsideView {
       this.asked = null;
       this.element.classList.remove("waiting");
       if (!this.answer) this.parts.result.replaceChildren();
-      this.problem.hidden = false;
-      this.problem.replaceChildren(error.message);
-      if (isEdited(editsOf(this.state)))
-        this.problem.append(" ", action("problem-undo", () => this.go(UNDO), { class: "pill" }, "Undo all"));
+      this.fail(error);
     }
+  }
+
+  fail(error) {
+    this.problem.hidden = false;
+    this.problem.replaceChildren(error.message);
+    if (isEdited(editsOf(this.state)))
+      this.problem.append(" ", action("problem-undo", () => this.go(UNDO), { class: "pill" }, "Undo all"));
   }
 
   /** Take the details of the current answer. */
@@ -233,6 +237,7 @@ class InsideView {
       ...context,
       key: JSON.stringify([state.model, state.text]),
       ask: (checkpoint) => this.api.post("/v1/inspect", this.request("quick", checkpoint)),
+      fail: (error) => this.fail(error),
     });
     this.drawReport();
   }

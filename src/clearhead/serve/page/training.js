@@ -12,10 +12,10 @@ export class Training {
     this.found = new Map();
   }
 
-  /** `ask(checkpoint)` gives the answer of the server for a checkpoint; null: the model itself. */
-  show({ answer, state, go, ask, key }) {
+  /** `ask(checkpoint)` gives the answer for a checkpoint, null: the model itself; `fail` shows an error. */
+  show({ answer, state, go, ask, fail, key }) {
     if (key !== this.key) this.found = new Map();
-    Object.assign(this, { answer, state, go, ask, key });
+    Object.assign(this, { answer, state, go, ask, fail, key });
     this.draw();
   }
 
@@ -50,7 +50,7 @@ export class Training {
           (value) => points[value].title,
           (value) => go({ checkpoint: points[value].name }),
         ),
-        action("all-checkpoints", () => this.all(), { class: "pill" }, "Show the output of each"),
+        action("all-checkpoints", () => this.all().catch(this.fail), { class: "pill" }, "Show the output of each"),
       ),
       this.found.size > 0 &&
         table(
