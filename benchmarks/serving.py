@@ -3,10 +3,10 @@
     python benchmarks/serving.py FOLDER --name NAME --test FILE --libretranslate PYTHON
 
 The folder is a translator with exports for CTranslate2 and, for LibreTranslate, for Argos. The bare
-loop translates the same sentences in batches of 64 in one process, without a server. Clients send
-one sentence in a request, or a list of 64. They run in a process of their own on the same machine;
-its share of the processor is recorded, because it lacks elsewhere. The servers and the loop take
-turns. PYTHON is that of an environment with LibreTranslate, which has the Argos package; without
+loop translates the same sentences in batches of 64 in one process, without a server, with the same
+longest output. Clients send one sentence in a request, or a list of 64. They run in a process of
+their own on the same machine; its share of the processor is recorded, because it lacks elsewhere.
+The servers and the loop take turns. PYTHON is that of an environment with LibreTranslate, which has the Argos package; without
 one, it is left out. LibreTranslate gets the variables of this process, such as
 ARGOS_COMPUTE_TYPE=float32 ARGOS_BEAM_SIZE=5.
 """
@@ -39,6 +39,7 @@ BATCH = 64
 BARE = """
 import json, sys, time
 import ctranslate2, clearhead
+from clearhead.decoding.engine import longest_output
 from clearhead.tokenizer import read_tokenizers
 from clearhead.folder.model_folder import open_folder
 folder, (seconds, batch, threads) = sys.argv[1], map(int, sys.argv[2:])
@@ -56,8 +57,10 @@ parts = [texts[i : i + batch] for i in range(0, len(texts), batch)]
 def translate(part):
     encoded = [[names[i] for i in row] for row in source.encode_batch(part)]
     each = 0 if workers == 1 else max(1, len(part) // workers)
+    longest = longest_output(max(map(len, encoded)), search)
     results = translator.translate_batch(
-        encoded, beam_size=search.beam_size, max_batch_size=each, length_penalty=0.6
+        encoded, beam_size=search.beam_size, max_batch_size=each, length_penalty=0.6,
+        max_decoding_length=longest
     )
     outputs = [[ids[name] for name in result.hypotheses[0]] for result in results]
     for row in outputs:
