@@ -58,7 +58,7 @@ def percentile(values: Sequence[float], q: float) -> float | None:
 def request_of(path: str, body: dict[str, Any]) -> bytes:
     """A request as it is sent."""
     content = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nhost: load\r\ncontent-type: application/json\r\n"
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     return head.encode() + b"content-length: %d\r\n\r\n" % len(content) + content
 
 

@@ -6,9 +6,9 @@ The folder is a translator with exports for CTranslate2 and, for LibreTranslate,
 loop translates the same sentences in batches of 64 in one process, without a server, with the same
 longest output. Clients send one sentence in a request, or a list of 64. They run in a process of
 their own on the same machine; its share of the processor is recorded, because it lacks elsewhere.
-The servers and the loop take turns. PYTHON is that of an environment with LibreTranslate, which has the Argos package; without
-one, it is left out. LibreTranslate gets the variables of this process, such as
-ARGOS_COMPUTE_TYPE=float32 ARGOS_BEAM_SIZE=5.
+The servers and the loop take turns. PYTHON is that of an environment with LibreTranslate, which has
+the Argos package; without one, it is left out. LibreTranslate gets the variables of this process,
+such as ARGOS_COMPUTE_TYPE=float32 ARGOS_BEAM_SIZE=5.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ def measure(options: argparse.Namespace, results: Results) -> None:
             log(f"round {number + 1}, bare, {kind}: {json.dumps(figures)}")
     record(results, options.name, found)
     print_results(results.records)
+    results.write()
 
 
 def record(

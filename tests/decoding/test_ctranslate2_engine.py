@@ -90,7 +90,7 @@ def test_several_workers_give_what_one_gives(
 
 
 @pytest.mark.parametrize(
-    ("workers", "sentences", "size"), [(1, 64, 0), (2, 64, 32), (3, 40, 14), (3, 2, 8), (16, 64, 8)]
+    ("workers", "sentences", "size"), [(1, 64, 0), (2, 64, 32), (3, 40, 14), (3, 2, 1), (16, 64, 4)]
 )
 def test_a_batch_is_divided_among_the_workers(
     folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int, sentences: int, size: int

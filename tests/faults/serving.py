@@ -167,7 +167,7 @@ def overload(options: Any, sentences: str, add: Callable[..., None]) -> None:
 def connected(server: Running, head: bytes) -> socket.socket:
     """A connection on which a part of a request is sent."""
     found = socket.create_connection(("127.0.0.1", server.port), timeout=60)
-    found.sendall(b"POST /v1/translate HTTP/1.1\r\nhost: x\r\n" + head)
+    found.sendall(b"POST /v1/translate HTTP/1.1\r\nhost: localhost\r\n" + head)
     return found
 
 

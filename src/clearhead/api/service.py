@@ -7,11 +7,12 @@ not wait for another one to end, and many small requests are as fast as one larg
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -45,6 +46,12 @@ MOST_WAITING = 60.0
 
 MOST_GLOSSARIES, MOST_TERMS = 16, 5000
 """Glossaries of requests that are kept ready for the next request, and terms of one."""
+
+GATHERING = 0.05
+"""The share of the time of a batch in which requests for the next one are gathered at most."""
+
+PRIORITY = 10
+"""The niceness of the threads that compute."""
 
 PROGRESS = 0.5
 """Seconds between two reports of progress."""
@@ -259,7 +266,7 @@ class Service:
         options: what runs the model, and how.
         limits: what it does at most.
         batch_tokens: about the number of source tokens that are computed together.
-        gather: seconds to wait for further requests before a batch, if there were several before.
+        gather: seconds to wait for another request before a batch, if there were several before.
         on_batch: called after each batch.
 
     Raises:
@@ -289,7 +296,7 @@ class Service:
         self._is_shared = False
         self._closed = threading.Event()
         self._tokens_waiting = 0
-        self._speed = 0.0  # tokens a second, of the latest batch
+        self._speed = self._seconds = 0.0  # of the latest batch: tokens a second, and its time
         self._inside: Service | None = None
         self._making = threading.Lock()
         self._termed: WeakKeyDictionary[Translator, dict[Any, Translator]] = WeakKeyDictionary()
@@ -299,6 +306,12 @@ class Service:
         ]
         for thread in self._threads:
             thread.start()
+
+    def _load(self) -> Any:
+        """The model, loaded in a thread that computes after the threads that answer."""
+        with ThreadPoolExecutor(1, initializer=_lower_priority) as loading:
+            # The threads of CTranslate2 inherit the priority.
+            return loading.submit(load, self._folders, self._options).result()
 
     def __enter__(self) -> Service:
         return self
@@ -312,7 +325,7 @@ class Service:
         with self._loading:
             if self._model is None:
                 self._stamp = self._stamped()
-                self._model = load(self._folders, self._options)
+                self._model = self._load()
                 self.folder = self._model.folder
             return self._model
 
@@ -660,6 +673,7 @@ class Service:
 
     def _compute(self) -> None:
         """The thread that owns the model: compute batch after batch."""
+        _lower_priority()
         while (batch := self._next()) is not None:
             try:
                 self._compute_batch(*batch)
@@ -677,7 +691,7 @@ class Service:
         items = [request.items[i] for request, indices in parts.items() for i in indices]
         begin = time.monotonic()
         found = iter(operation(self.model, items))
-        seconds = time.monotonic() - begin
+        self._seconds = seconds = time.monotonic() - begin
         tokens = sum(r.sizes[i] for r, indices in parts.items() for i in indices)
         self._speed = tokens / max(seconds, 1e-6)
         for request, indices in parts.items():
@@ -703,10 +717,10 @@ class Service:
                 self._changed.wait()
 
     def _wait_for_more(self) -> None:
-        """Wait a little, until a batch is full."""
-        until = time.monotonic() + self._gather
+        """Wait until a batch is full, or no more requests come."""
+        until = time.monotonic() + max(self._gather, GATHERING * self._seconds)
         while self._tokens_waiting < self._batch_tokens:
-            left = until - time.monotonic()
+            left = min(self._gather, until - time.monotonic())
             if left <= 0 or not self._changed.wait(left):
                 return
 
@@ -772,10 +786,19 @@ class Service:
             if self._model is None or (stamp := self._stamped()) == self._stamp:
                 continue
             try:
-                model = load(self._folders, self._options)
+                model = self._load()
             except Exception as error:
                 warn(f"the changed model is not loaded, so the one before is used: {error}")
                 self._closed.wait(RETRY_EVERY)
                 continue
             with self._loading:
                 self._model, self.folder, self._stamp = model, model.folder, stamp
+
+
+def _lower_priority() -> None:
+    """Let other threads of this process go first, where threads have a priority of their own.
+
+    When all cores compute, a request is still read, answered or refused at once.
+    """
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PRIORITY)

@@ -65,9 +65,6 @@ NARROW = 256
 SHARING = 2
 """Maximum number of threads that compute a single sentence; more were not measured."""
 
-SMALLEST_PART = 8
-"""Minimum number of sentences that a worker gets, if there are so many."""
-
 FAILURES = (RuntimeError, MemoryError)
 """Raised by CTranslate2 if the device fails, e.g. for lack of a GPU library or of memory."""
 
@@ -217,7 +214,7 @@ def _load(
 def part_size(translator: ctranslate2.Translator, sentences: int) -> int:
     """The number of sentences that a worker gets at a time; 0: all of them."""
     workers = translator.num_translators
-    return 0 if workers == 1 else max(SMALLEST_PART, -(-sentences // workers))
+    return 0 if workers == 1 else -(-sentences // workers)
 
 
 def _default_threads() -> int:

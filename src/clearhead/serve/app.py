@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from clearhead.api.service import BusyError, LateError, LimitError, StoppedError
+from clearhead.device import keep_freed_memory
 from clearhead.errors import ClearheadError, ConfigError, DataError, SearchError, TextWarning
 from clearhead.serve import deepl, explaining, inside, libretranslate, own, page
 from clearhead.serve.documents import Documents
@@ -91,7 +92,8 @@ def create(settings: ServeSettings) -> Guard:
 
 
 def from_environment() -> Guard:
-    """The application with the settings that the command left in the environment."""
+    """The application of a process of its own, with the settings in its environment."""
+    keep_freed_memory()
     return create(ServeSettings.from_environment())
 
 
