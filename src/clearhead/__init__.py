@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from clearhead import nn
     from clearhead.api.classifier import Classifier, Prediction
     from clearhead.api.exporting import export_model
+    from clearhead.api.feature_classifier import FeatureClassifier
     from clearhead.api.loading import LoadOptions, load
+    from clearhead.api.proposing import propose
     from clearhead.api.service import Limits, Service
     from clearhead.api.text_classifier import TextClassifier
     from clearhead.api.training import dry_run, train
@@ -81,6 +83,7 @@ _WHERE = {
     "EvaluationConfig": "settings",
     "Explanation": "inspect.explanation",
     "ExportError": "errors",
+    "FeatureClassifier": "api.feature_classifier",
     "FineTuningConfig": "settings",
     "Hypothesis": "decoding.engine",
     "Lens": "inspect.lens",
@@ -121,6 +124,7 @@ _WHERE = {
     "lens": "inspect.lens",
     "load": "api.loading",
     "patch_map": "inspect.lens",
+    "propose": "api.proposing",
     "prune": "inspect.prune",
     "read_config": "settings",
     "record": "inspect.recording",
@@ -142,6 +146,7 @@ __all__ = [
     "EvaluationConfig",
     "Explanation",
     "ExportError",
+    "FeatureClassifier",
     "FineTuningConfig",
     "Hypothesis",
     "Lens",
@@ -183,6 +188,7 @@ __all__ = [
     "load",
     "nn",
     "patch_map",
+    "propose",
     "prune",
     "read_config",
     "record",

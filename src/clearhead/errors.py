@@ -160,7 +160,7 @@ class NotTrainedError(TrainingError, ValueError, AttributeError):
 
 
 class InputError(DataError, ValueError):
-    """A `TextClassifier` cannot use the texts or labels.
+    """A `TextClassifier` or `FeatureClassifier` cannot use the inputs or labels.
 
     It is a ValueError, which scikit-learn expects for such data.
     """

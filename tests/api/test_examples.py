@@ -93,6 +93,8 @@ def names(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[
         "config": config,
         "texts": texts,
         "labels": labels,
+        "examples": list(zip(texts, labels, strict=True)),
+        "sequences": [np.random.default_rng(n).normal(size=(9, 3)) for n in range(len(texts))],
         "translator": clearhead.load("runs/my-model", engine="torch"),
         "classifier": clearhead.load("runs/my-classifier"),
     }

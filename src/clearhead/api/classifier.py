@@ -307,7 +307,7 @@ def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[
             todo=f"give one column, e.g. {column} (in a ColumnTransformer: the name of the column "
             "without a list around it)",
         )
-    return list(values)
+    return list(values if isinstance(values, Iterable) else values.__array__())
 
 
 def texts_of(values: Iterable[str]) -> list[str]:

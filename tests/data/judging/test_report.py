@@ -193,7 +193,7 @@ def test_test_features_may_be_such_as_training_would_refuse(tmp_path: Path) -> N
     long, *refused = report.findings
     assert counted([long]) == {"long": (1, ("cat/2.npy",))}
     assert {(found.text.rpartition(": ")[2], found.places) for found in refused} == {
-        ("a value is missing", ("cat/1.npy",)),
+        ("a value is missing (NaN)", ("cat/1.npy",)),
         ("a value seems to mark a missing value", ("dog/2.npy",)),
     }
     filled = dataclasses.replace(config, data=dataclasses.replace(config.data, missing="mean"))

@@ -9,9 +9,9 @@ The size of words below 1,000 was measured, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from clearhead.data.proposing.survey import (
     survey_texts,
 )
 from clearhead.data.reading.columns import other_columns
+from clearhead.data.reading.phrasebook import Part
 from clearhead.data.reading.tables import Column
 from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig
 from clearhead.settings.data import language_of
@@ -103,11 +104,12 @@ def read_by_words(text: SideSurvey, texts: int) -> bool:
     return text.spaced and texts < FEW_TEXTS and text.words <= SHORT_TEXT * texts
 
 
-def recipe_for(found: Survey) -> ClassificationRecipe:
-    """The size for the training data."""
+def recipe_for(found: Survey, words: bool | None = None) -> ClassificationRecipe:
+    """The size for the training data; `words`: whether texts are read by words, None: as fits."""
     if found.unit == "sequences":
         return row_for(SEQUENCE_RECIPES, found.examples)
-    words = read_by_words(found.sides[0], found.examples)
+    if words is None:
+        words = read_by_words(found.sides[0], found.examples)
     return row_for(WORD_RECIPES if words else PIECE_RECIPES, found.examples)
 
 
@@ -138,13 +140,18 @@ def propose_classification(
         likely = other_columns(train[0])
     text, label = likely or (text_column or "text", label_column or "label")
 
-    def survey(part: str, files: Sequence[str]) -> Survey:
+    def survey(named: Sequence[str]) -> Survey:
         if kind == "features":
-            return survey_sequences(files, label)
-        return survey_texts(files, text, label, multi_label)
+            return survey_sequences(named, label)
+        return survey_texts(named, text, label, multi_label)
 
     form = SEQUENCES if kind == "features" else TEXTS
-    proposal = Proposal(form, (train, validation, test), survey, brought, FACTS, RISE)
+    parts: tuple[Part, ...] = get_args(Part)
+    files = train, validation, test
+    surveys: dict[Part, Survey] = {
+        part: survey(named) for part, named in zip(parts, files, strict=True) if named
+    }
+    proposal = Proposal(form, surveys, files, brought, FACTS, RISE)
     proposal.choose("data.label_column", label)
     if kind == "text":
         proposal.choose("data.text_column", text)
@@ -155,22 +162,58 @@ def propose_classification(
     if multi_label:
         proposal.choose("classifier.multi_label", True)
     proposal.choose("start_from", start_from)
-    if start_from and train:
-        proposal.apply(TUNED_LENGTH + CLASSES)
-        _note_labels(proposal)
-        proposal.fine_tune(TUNED_BATCH, TUNED_PEAK)
-        proposal.apply(TUNED_OUTPUT)
-    elif train:
-        recipe = proposal.recipe = recipe_for(proposal.train)
-        proposal.choose("data.max_length", *_max_length(proposal))
-        proposal.apply(MISSING)
-        if kind == "text":
-            proposal.apply(TEXT + (WHOLE_WORDS if recipe.ngrams else PIECES))
-        proposal.apply(MODEL + CLASSES)
-        _note_labels(proposal)
-        proposal.make_plan(EXAMPLES_A_STEP)
-        proposal.apply(TRAINING + RUN)
+    if train:
+        _choose(proposal, None, {})
     return proposal.config()
+
+
+def propose_for_examples(
+    survey: Survey,
+    validation: Survey | None = None,
+    *,
+    multi_label: bool = False,
+    start_from: str = "",
+    brought: Brought | None = None,
+    validation_share: float = 0.1,
+    words: bool | None = None,
+    **changes: Any,
+) -> CommentedConfig:
+    """Propose settings for labelled examples in memory, of which these are the surveys.
+
+    Without validation examples, a share of the others is held out. `words` is whether texts are
+    read by words; None: as fits. `changes` replace fields of the recipe.
+    """
+    form = SEQUENCES if survey.unit == "sequences" else TEXTS
+    surveys: dict[Part, Survey] = {"train": survey}
+    if validation is not None:
+        surveys["validation"] = validation
+    proposal = Proposal(form, surveys, ((), (), ()), brought, FACTS, RISE)
+    proposal.validation_share = validation_share
+    if multi_label:
+        proposal.choose("classifier.multi_label", True)
+    proposal.choose("start_from", start_from)
+    _choose(proposal, words, changes)
+    return proposal.config()
+
+
+def _choose(p: Proposal, words: bool | None, changes: Mapping[str, Any]) -> None:
+    """Choose the settings that depend on the training data."""
+    if p.values["start_from"]:
+        p.apply(TUNED_LENGTH + CLASSES)
+        _note_labels(p)
+        tuned = {"batch_tokens": TUNED_BATCH, "peak": TUNED_PEAK}
+        p.fine_tune(**tuned | {k: v for k, v in changes.items() if k in (*tuned, "epochs")})
+        p.apply(TUNED_OUTPUT)
+        return
+    recipe = p.recipe = replace(recipe_for(p.train, words), **changes)
+    p.choose("data.max_length", *_max_length(p))
+    p.apply(MISSING)
+    if p.train.unit == "texts":
+        p.apply(TEXT + (WHOLE_WORDS if recipe.ngrams else PIECES))
+    p.apply(MODEL + CLASSES)
+    _note_labels(p)
+    p.make_plan(EXAMPLES_A_STEP)
+    p.apply(TRAINING + RUN)
 
 
 def _max_length(p: Proposal) -> tuple[int, str]:
@@ -314,7 +357,8 @@ WHOLE_WORDS = (
     Row("model.initialisation", "xavier_scaled", "",
         "Reduces the influence of attention before it is trained."),
     Row("model.final_norm", False, "", "The norm of a vector shows how clearly something occurs."),
-    Row("model.positions.kind", "none", "", "The convolutions know which words are neighbours."),
+    Row("model.positions.kind", "none", "recipe.convolution",
+        "The convolutions know which words are neighbours."),
 )
 
 MODEL = (

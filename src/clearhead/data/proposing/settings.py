@@ -8,7 +8,7 @@ have their own rows, and a table of sizes by the number of training examples.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, cycle
 from operator import attrgetter
@@ -144,8 +144,8 @@ FACTS: Facts = {
 class Proposal:
     """Settings that are being chosen: `values` by dotted path, `reasons` for some of them.
 
-    `surveys` are of the parts that have files, `notes` are further lines about the data. The
-    warm-up is at most 1 / `rise` of the run.
+    `surveys` are of the parts that have examples, `files` those of all parts, `notes` are further
+    lines about the data. The warm-up is at most 1 / `rise` of the run.
     """
 
     recipe: Any  # the row of a table of sizes
@@ -154,18 +154,18 @@ class Proposal:
     def __init__(
         self,
         form: Form,
+        surveys: Mapping[Part, Survey],
         files: Sequence[Sequence[str]],
-        survey: Callable[[Part, Sequence[str]], Survey],
         brought: Brought | None,
         facts: Facts,
         rise: int,
     ) -> None:
-        named = dict(zip(get_args(Part), files, strict=True))
         self.form, self.brought, self.rise = form, brought, rise
-        self.facts = FACTS | facts
-        self.surveys: dict[Part, Survey] = {part: survey(part, n) for part, n in named.items() if n}
+        self.facts, self.surveys = FACTS | facts, surveys
         self.values: dict[str, Any] = form.defaults()
-        self.values |= {f"data.{part}": tuple(n) for part, n in named.items()}
+        named = zip(get_args(Part), files, strict=True)
+        self.values |= {f"data.{part}": tuple(names) for part, names in named}
+        self.validation_share = DataConfig().validation_share
         self.reasons: dict[str, str] = {}
         self.notes: list[str] = []
 
@@ -182,7 +182,7 @@ class Proposal:
     def used(self) -> float:
         """The share of the training data that is not held out for validation."""
         whole = "validation" in self.surveys or self.train.unit == "pairs"
-        return 1.0 if whole else 1.0 - DataConfig().validation_share
+        return 1.0 if whole else 1.0 - self.validation_share
 
     def choose(self, path: str, value: Any, reason: str = "") -> None:
         """Set a value, with the reason for it."""
@@ -241,10 +241,11 @@ class Proposal:
         kept = np.maximum(source, target) <= longest
         return np.maximum(source, target + 1)[kept if kept.any() else slice(None)]
 
-    def fine_tune(self, batch_tokens: int, peak: float) -> None:
+    def fine_tune(self, batch_tokens: int, peak: float, epochs: int = 0) -> None:
         """Choose the length and the learning rate of a run that starts from trained weights."""
         self.limit_length()
-        epochs = next(epochs for below, epochs in TUNED_EPOCHS if self.train.examples < below)
+        usual = next(epochs for below, epochs in TUNED_EPOCHS if self.train.examples < below)
+        epochs = epochs or usual
         self.rise, self.recipe = TUNED_RISE, Recipe(math.inf, batch_tokens, peak, 0, epochs, 0.0)
         self.make_plan(FINE_TUNED)
         longest, unit = self.values["data.max_length"], self.train.unit

@@ -19,7 +19,13 @@ from clearhead.data.judging.report import SHOWN_CLASSES, Classes, count_classes
 from clearhead.data.judging.text_style import StyleCounts
 from clearhead.data.reading.feature_sequences import of_one_width, read_feature_sequences
 from clearhead.data.reading.features import features_named
-from clearhead.data.reading.labelled import SEPARATOR, Labelled, LabelledText, read_labelled_texts
+from clearhead.data.reading.labelled import (
+    SEPARATOR,
+    Labelled,
+    LabelledSequence,
+    LabelledText,
+    read_labelled_texts,
+)
 from clearhead.data.reading.pairs import read_pairs
 from clearhead.data.reading.phrasebook import Part
 from clearhead.data.reading.tables import Column
@@ -205,8 +211,9 @@ def survey_texts(
         columns = text_column, label_column, several
         return [each for file in files for each in read_labelled_texts(file, *columns)]
 
+    where = ", ".join(files)
     if multi_label is not None:
-        return _survey_texts(files, read(multi_label))
+        return survey_labelled_texts(read(multi_label), where)
     is_json = all(name.lower().removesuffix(".gz").endswith(".jsonl") for name in files)
     single, lists = list[LabelledText](), list[LabelledText]()
     with suppress(DataError):
@@ -217,17 +224,18 @@ def survey_texts(
     barred = [] if is_json else [each.place for each in lists if len(each.labels) > 1]
     # An empty list means that no label applies; an empty cell may be a forgotten label.
     if lists and (is_json or len(barred) >= MANY_BARS * len(lists)):
-        return _survey_texts(files, lists)
-    found = _survey_texts(files, single or read(False))  # which may raise the error again
+        return survey_labelled_texts(lists, where)
+    found = survey_labelled_texts(single or read(False), where)  # which may raise the error again
     return replace(found, barred=len(barred), barred_place=next(iter(barred), ""))
 
 
-def _survey_texts(files: Sequence[str], examples: list[LabelledText]) -> Survey:
+def survey_labelled_texts(examples: Sequence[LabelledText], where: str) -> Survey:
+    """Survey labelled texts in memory, of this name for people."""
     by_words, texts = WordTokenizer((), split_punctuation=True), [each.input for each in examples]
     surveyed = texts[:SURVEYED]
     return Survey(
         "texts",
-        ", ".join(files),
+        where,
         len(texts),
         (survey_side(surveyed, len(texts) / len(surveyed)),),
         lengths=np.array([len(text) for text in texts]),
@@ -242,14 +250,18 @@ def _survey_texts(files: Sequence[str], examples: list[LabelledText]) -> Survey:
 def survey_sequences(files: Sequence[str], label_column: Column = "label") -> Survey:
     """Survey files of labelled feature sequences, which `read_feature_sequences` reads."""
     read = (each for file in files for each in read_feature_sequences(file, label_column))
-    sequences = list(of_one_width(read))
+    return survey_labelled_sequences(list(of_one_width(read)), ", ".join(files))
+
+
+def survey_labelled_sequences(sequences: Sequence[LabelledSequence], where: str) -> Survey:
+    """Survey labelled sequences of one width in memory, of this name for people."""
     lengths = np.array([len(sequence.input) for sequence in sequences])
     missing = [int(np.isnan(sequence.input).sum()) for sequence in sequences]
     lacking = (sequence.place for sequence, count in zip(sequences, missing, strict=True) if count)
     first = sequences[0]
     return Survey(
         "sequences",
-        ", ".join(files),
+        where,
         len(sequences),
         (),
         lengths=lengths,

@@ -94,12 +94,10 @@ def propose_translation(
     if train and not all(languages):
         found = languages_of(train)
         languages = languages[0] or found[0], languages[1] or found[1]
-
-    def survey(part: Part, named: Sequence[str]) -> Survey:
-        return survey_pairs(named, part, languages)
-
-    proposal = Proposal(TRANSLATION, files, survey, brought, FACTS, RISE)
-    for part, named in zip(get_args(Part), files, strict=True):
+    parts: dict[Part, Sequence[str]] = dict(zip(get_args(Part), files, strict=True))
+    surveys: dict[Part, Survey] = {p: survey_pairs(n, p, languages) for p, n in parts.items() if n}
+    proposal = Proposal(TRANSLATION, surveys, files, brought, FACTS, RISE)
+    for part, named in parts.items():
         proposal.notes += (f"{part}: {line}" for line in left_out(named, languages))
     for side, language in zip(("source", "target"), languages, strict=True):
         if train:

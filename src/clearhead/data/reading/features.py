@@ -84,7 +84,7 @@ def fill_missing(
         return frames
     if rule == "refuse":
         raise DataError(
-            "a value is missing",
+            "a value is missing (NaN)",
             where=place,
             why=f"{first_of(missing)} has no value; {int(missing.sum()):,} of the "
             f"{frames.size:,} values are missing",

@@ -30,7 +30,8 @@ from clearhead.tokenizer.normal_form import PLAIN, NormalForm, form_of
 Given = Sequence[Sequence[Any]]
 """Examples in memory: (source, target), or (text or features, label or list of labels).
 
-The latter may have the weight of the example in the training loss as a third item.
+The latter may have the weight of the example in the training loss as a third item, or be a
+`Labelled` example.
 """
 
 
@@ -199,6 +200,8 @@ def _pair(given: Any, number: int, name: str, _: RunConfig) -> Pair:
 def labelled_example(given: Any, number: int, name: str, config: RunConfig) -> Labelled:
     """An example of `Given` for a classifier, by its number in the part of this name."""
     where = _place_in_memory(name, number)
+    if isinstance(given, Labelled):
+        return given._replace(place=where)
     weight = 1.0
     if isinstance(given, list | tuple) and len(given) == 3:
         *given, weight = given

@@ -1,0 +1,606 @@
+"""What the classifiers with the interface of scikit-learn share; scikit-learn is optional."""
+
+from __future__ import annotations
+
+import sys
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+
+from clearhead.api.classifier import items_of
+from clearhead.api.loading import load_classifier
+from clearhead.api.proposing import config_of, labelled_examples, run_for
+from clearhead.api.training import train
+from clearhead.data.judging.agreement import IN_MEMORY, INSIST
+from clearhead.data.reading.labelled import Labelled
+from clearhead.data.trainable import NO_REGRESSION, NONE_TO_TRAIN, NONE_TO_VALIDATE
+from clearhead.device import short_waits
+from clearhead.errors import (
+    ClearheadError,
+    ConfigError,
+    DataError,
+    InputError,
+    ModelFolderError,
+    NotTrainedError,
+    TrainingError,
+    warn,
+)
+from clearhead.evaluation.calibration import THRESHOLD
+from clearhead.folder.model_folder import PROVENANCE, open_folder
+from clearhead.settings import RunConfig
+from clearhead.settings.declare import Runs
+from clearhead.tokenizer.normal_form import LABEL
+
+with short_waits():  # a process of joblib imports this module first, and these import PyTorch
+    from clearhead.tasks.classification import SMALLER
+    from clearhead.training.bad_steps import IF_DIVERGED
+    from clearhead.training.display import PlainLines
+    from clearhead.training.events import Event, RunEnded, RunStarted
+    from clearhead.training.loop import IF_MEMORY_IS_FULL
+    from clearhead.training.run_folder import ELSEWHERE
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+SETTINGS = {
+    "layers": "model.encoder_layers",
+    "d_model": "model.d_model",
+    "heads": "model.n_heads",
+    "convolution": "model.input_convolution",
+    "pooling": "classifier.pooling",
+    "max_length": "data.max_length",
+    "dropout": "model.dropout",
+    "head_dropout": "classifier.dropout",
+    "epochs": "training.max_epochs",
+    "batch_tokens": "training.batch_tokens",
+    "learning_rate": "training.schedule.peak",
+    "validation_share": "data.validation_share",
+    "random_state": "seed",
+    "threads": "training.threads",
+    "device": "training.device",
+}
+"""The setting of each argument that has one."""
+
+OF_RECIPE = {
+    **{name: name for name in ("layers", "d_model", "heads", "convolution", "dropout")},
+    **{"epochs": "epochs", "batch_tokens": "batch_tokens"},
+    **{"head_dropout": "head", "learning_rate": "peak"},
+}
+"""The arguments that are in the recipe of a proposal, with their names there."""
+
+FIXED: dict[str, Any] = {
+    # Every example counts, also a repeated one, or the only one of its class.
+    "data.drop_duplicates": False,
+    "data.smallest_class": 1,
+}
+"""Settings that no argument and no proposal changes."""
+
+ON_CPU = "use the CPU: device='cpu'"
+IN_PYTHON = {
+    IF_DIVERGED: "lower learning_rate",
+    IF_MEMORY_IS_FULL: f"lower max_length or use a smaller model, or {ON_CPU}",
+    SMALLER: f"lower max_length, or {ON_CPU}",
+    NONE_TO_TRAIN: "correct the examples",
+    NONE_TO_VALIDATE: "give more examples, or raise validation_share",
+    f"{IN_MEMORY}; {INSIST}": "give the examples first, then their labels: fit(X, y)",
+    ELSEWHERE: "choose another folder: folder='runs/other'",
+    'train with data.missing = "interpolate"': 'fit with missing="interpolate"',
+    **{path: name for name, path in SETTINGS.items()},
+}
+"""What replaces advice about settings and commands, and paths of settings, in an error."""
+
+
+class Inputs(NamedTuple):
+    """Inputs as a model reads them, their number of features, and the order of their axes."""
+
+    values: Sequence[Any]
+    features: int = 1
+    layout: str = ""
+
+
+class Targets(NamedTuple):
+    """The classes (K,) in order, the names of them, and the numbers of those of each example."""
+
+    classes: np.ndarray
+    names: list[str]
+    numbers: list[list[int]]
+    has_several: bool
+
+
+@dataclass(kw_only=True, eq=False)
+class Estimator:
+    """A classifier with the interface of scikit-learn: the arguments of all kinds of inputs."""
+
+    layers: int | None = None
+    d_model: int | None = None
+    heads: int | None = None
+    convolution: int | Sequence[int] | None = None
+    pooling: str | Sequence[str] | None = None
+    max_length: int | None = None
+    dropout: float | None = None
+    head_dropout: float | None = None
+    epochs: int | None = None
+    batch_tokens: int | None = None
+    learning_rate: float | None = None
+    validation_share: float = 0.1
+    class_weight: str | Mapping[Any, float] | None = None
+    missing: str = "refuse"
+    start_from: str | Path | None = None
+    random_state: Any = 1
+    threads: int = 0
+    device: str = "auto"
+    folder: str | Path | None = None
+    verbose: bool | int = False
+
+    settings: ClassVar[Mapping[str, str]] = SETTINGS
+    fixed: ClassVar[Mapping[str, Any]] = FIXED
+    kind: ClassVar[Runs]
+
+    @abstractmethod
+    def _inputs(self, X: Any, is_fitting: bool) -> Inputs:  # noqa: N803
+        """The inputs of `fit`, or of a fitted classifier; a DataError if they cannot be used."""
+
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Iterable[float] | None = None,
+        groups: Iterable[Any] | None = None,
+    ) -> Self:
+        """Train on inputs and their labels.
+
+        If it fails, the classifier stays as it was.
+
+        Args:
+            X: N inputs, as the class describes them.
+            y: (N,), their labels, strings or numbers; or (N, K), whether each of K labels applies.
+            sample_weight: (N,), how much the loss of each example counts relative to the others; by
+                default all count the same. It has no effect on the validation.
+            groups: (N,), what each example belongs to, such as a person. Examples of a group are
+                not divided between training and validation.
+
+        Raises:
+            ConfigError: an argument of the constructor is wrong.
+            InputError: the inputs or labels cannot be used; it is a DataError and a ValueError.
+            ModelFolderError: the model of `start_from` cannot be used.
+            TrainingError: training diverged, or `folder` cannot be used.
+            TypeError: `X` or `y` is a single string.
+            ClearheadError: the memory of the GPU is full.
+
+        Warns:
+            UserWarning: examples are empty and were left out, or are too long and were cut.
+        """
+        with TemporaryDirectory() as temporary, self._errors(temporary):
+            inputs = self._inputs(X, True)
+            targets = self._targets(y, len(inputs.values))
+            if len(targets.numbers) == 1:
+                raise DataError("there is one sample, which leaves none to validate on")
+            weights = self._weights(sample_weight, targets)
+            examples = self._examples(inputs.values, targets, weights, groups)
+            config = self._run(examples, targets.has_several, self.folder or temporary)
+            _refuse_other_model(Path(config.folder), self.kind)
+            observers = []
+            if self.verbose and sys.stdout is not None:
+                observers = [_Lines(sys.stdout, type(self).__name__)]
+            ended = train(
+                config, examples=examples, restart=True, observers=observers, resumable=False
+            )
+            if not ended.finished:
+                raise KeyboardInterrupt
+            model = load_classifier(config.folder, device=self.device, threads=self.threads)
+            _warn_of_examples(Path(config.folder), self._unit)
+        self.classes_, self.model_ = targets.classes, model
+        self.n_features_in_, self.layout_ = inputs.features, inputs.layout
+        return self
+
+    def predict(self, X: Any, *, normalise: bool = False) -> np.ndarray:  # noqa: N803
+        """The most probable label of each input, (N,); or whether each of K labels applies, (N, K).
+
+        Arguments and errors are those of `predict_proba`.
+        """
+        probabilities = self.predict_proba(X, normalise=normalise)
+        if self.model_.multi_label:
+            return (probabilities >= THRESHOLD).astype(int)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def predict_proba(self, X: Any, *, normalise: bool = False) -> np.ndarray:  # noqa: N803
+        """The calibrated probability of each label, (N, K), in the order of `classes_`.
+
+        `normalise` brings texts into the style of the training text first: case, tokenisation
+        and quotation marks.
+
+        Raises:
+            ConfigError: texts are to be normalised, and sacremoses is not installed.
+            InputError: the inputs cannot be read.
+            NotTrainedError: `fit` was not called; with scikit-learn it is also a `NotFittedError`.
+            TypeError: `X` is a single string.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise _not_trained()
+        names = [*self.model_.labels]
+        with self._errors():
+            values = self._inputs(X, False).values
+            found = self.model_.probabilities(values, normalise=normalise)
+        probabilities = np.zeros((len(found), len(self.classes_)))
+        for column, name in enumerate(_names(self.classes_)):
+            if name in names:  # a label of several may never apply
+                probabilities[:, column] = found[:, names.index(name)]
+        return probabilities
+
+    def predict_log_proba(self, X: Any, *, normalise: bool = False) -> np.ndarray:  # noqa: N803
+        """The logarithms of `predict_proba`, (N, K)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, normalise=normalise))
+
+    def decision_function(self, X: Any, *, normalise: bool = False) -> np.ndarray:  # noqa: N803
+        """The log-probability of each label, (N, K); of two labels the log-odds, (N,).
+
+        Of several labels for each example the log-odds of each, (N, K). Where it is positive, or
+        the greatest, `predict` gives the label.
+        """
+        tiny = np.finfo(float).tiny
+        found = self.predict_proba(X, normalise=normalise)
+        if self.model_.multi_label:
+            return np.log(np.maximum(found, tiny)) - np.log(np.maximum(1 - found, tiny))
+        logs = np.log(np.maximum(found, tiny))
+        return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
+
+    def score(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Iterable[float] | None = None,
+        *,
+        normalise: bool = False,
+    ) -> float:
+        """The share of inputs (N,) whose label in `y` (N,) is predicted, from 0 to 1.
+
+        With several labels, those are counted of which all are right. Inputs count by
+        `sample_weight` (N,). Errors and `normalise` are as for `predict_proba`.
+        """
+        predicted = self.predict(X, normalise=normalise)
+        with self._errors():
+            if not len(predicted):
+                raise DataError(f"there are no {self._unit} to score")
+            targets = self._targets(y, len(predicted))
+            weights = self._weights(sample_weight, targets, balanced=False)
+        if targets.has_several:
+            right = (predicted == _indicators(targets)).all(axis=1)
+        else:
+            right = predicted == targets.classes[[numbers[0] for numbers in targets.numbers]]
+        return float(np.average(right, weights=weights))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments of the constructor.
+
+        Raises:
+            ValueError: there is no such argument.
+        """
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(f"{name} is not one of {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        is_text = self.kind is Runs.TEXTS
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(multi_label=is_text),
+            input_tags=InputTags(
+                one_d_array=is_text,
+                two_d_array=not is_text,
+                three_d_array=not is_text,
+                string=is_text,
+                allow_nan=self.missing != "refuse",
+            ),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    @property
+    def _unit(self) -> str:
+        return "texts" if self.kind is Runs.TEXTS else "sequences"
+
+    @property
+    def _input(self) -> Literal["text", "features"]:
+        return "text" if self.kind is Runs.TEXTS else "features"
+
+    def _examples(
+        self,
+        values: Sequence[Any],
+        targets: Targets,
+        weights: np.ndarray,
+        groups: Iterable[Any] | None = None,
+    ) -> list[Labelled[Any]]:
+        """The training examples; a DataError if they cannot be used."""
+        if not any(map(len, values)):
+            raise DataError(f"there are no {self._unit}, or all are empty")
+        labels = [[targets.names[n] for n in each] for each in targets.numbers]
+        given = list(zip(values, labels, weights.tolist(), strict=True))
+        examples = labelled_examples(given, "train", self._input, targets.has_several)
+        if groups is None:
+            return examples
+        found = items_of(groups, "groups")
+        if len(found) != len(examples):
+            raise DataError(f"there are {len(examples):,} examples and {len(found):,} groups")
+        pairs = zip(examples, found, strict=True)
+        return [example._replace(group=f"group {group}") for example, group in pairs]
+
+    def _run(
+        self, examples: Sequence[Labelled[Any]], has_several: bool, folder: str | Path
+    ) -> RunConfig:
+        """The run of the arguments, and of what is proposed where there is none.
+
+        Raises:
+            ConfigError: an argument is wrong.
+        """
+        # A parameter grid may hold numpy's numbers, or arrays.
+        numpys = np.generic, np.ndarray
+        given = {name: x.tolist() if isinstance(x, numpys) else x for name, x in self._given()}
+        if given.get("epochs") == 0:  # for a run it means no limit
+            raise ConfigError("epochs must be at least 1", setting=SETTINGS["epochs"])
+        settings = {path: given[name] for name, path in self.settings.items() if name in given}
+        # Checks the numbers that the plan is computed from.
+        task = {"task": "classification", "input": self._input, "training.max_epochs": 1}
+        config_of(task | settings)
+        changes = {of: given[name] for name, of in OF_RECIPE.items() if name in given}
+        if "d_model" in changes:
+            changes["d_ff"] = 2 * changes["d_model"]
+        settings |= {
+            **self.fixed,
+            "folder": str(folder),
+            "classifier.multi_label": has_several,
+            "classifier.class_weights": "balanced" if self.class_weight == "balanced" else "none",
+        }
+        return run_for(
+            examples,
+            settings,
+            drops_duplicates=False,
+            multi_label=has_several,
+            start_from=str(self.start_from or ""),
+            validation_share=self.validation_share,
+            words=given.get("words"),
+            **changes,
+        )
+
+    def _given(self) -> Iterator[tuple[str, Any]]:
+        """The arguments that are given, with a seed as a number."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "random_state":
+                yield field.name, _seed(value)
+            elif value is not None or field.default is not None:
+                yield field.name, value
+
+    def _targets(self, y: Any, count: int) -> Targets:
+        """The labels of so many examples."""
+        if y is None:
+            name = type(self).__name__
+            raise DataError(f"{name} requires y to be passed, but the target y is None")
+        columns = getattr(y, "columns", None) if getattr(y, "ndim", 2) == 2 else None
+        table = _table(y)
+        if table is None:
+            found = _of_labels(items_of(y, "labels"))
+        elif table.shape[1] == 1:
+            if columns is None:
+                _warn_of_column(type(self).__name__)
+            found = _of_labels(table[:, 0].tolist())
+        elif self.kind is Runs.TEXTS:
+            found = _of_indicators(table, columns)
+        else:
+            todo = "give one label for each sequence, (N,)"
+            raise DataError(f"the labels have the shape {table.shape}", todo=todo)
+        if len(found.numbers) != count:
+            unit, labels = self._unit, len(found.numbers)
+            raise DataError(f"there are {count:,} {unit} and {labels:,} labels")
+        return found
+
+    def _weights(
+        self, given: Iterable[float] | None, targets: Targets, balanced: bool = True
+    ) -> np.ndarray:
+        """The weight of each example, (N,): what is given, and that of its class."""
+        count = len(targets.numbers)
+        weights = np.ones(count) if given is None else _weights(given, count)
+        if not balanced or self.class_weight is None or self.class_weight == "balanced":
+            return weights
+        if not isinstance(self.class_weight, Mapping):
+            raise ConfigError(
+                f'class_weight is {self.class_weight!r}, not "balanced", a mapping or None',
+                where=f"{type(self).__name__}(class_weight={self.class_weight!r})",
+            )
+        if unknown := [each for each in self.class_weight if each not in targets.classes]:
+            raise DataError(f"class_weight has a label that is not in y: {unknown[0]!r}")
+        of_class = [float(self.class_weight.get(each, 1.0)) for each in targets.classes.tolist()]
+        if min(of_class) < 0:
+            raise DataError("a weight of class_weight is negative")
+        return weights * [np.prod([of_class[n] for n in each]) for each in targets.numbers]
+
+    @contextmanager
+    def _errors(self, temporary: str | None = None) -> Iterator[None]:
+        """Make errors name arguments instead of settings, and never the temporary folder.
+
+        Errors in data become an `InputError`.
+        """
+        own = type(self).__name__
+        try:
+            yield
+        except DataError as error:
+            parts = {"where": error.where, "why": _in_python(error.why)}
+            raise InputError(error.what, **parts, todo=_in_python(error.todo)) from None
+        except ClearheadError as error:
+            if error.where == temporary:
+                error.where = own
+            setting = (error.setting or "") if isinstance(error, ConfigError) else ""
+            for name, path in self.settings.items():
+                # model.dropout.embeddings is in model.dropout
+                if f"{setting}.".startswith(f"{path}."):
+                    error.where = f"{own}({name}={getattr(self, name)!r})"
+                    error.what = error.what.replace(setting, name)
+            error.why, error.todo = _in_python(error.why), _in_python(error.todo)
+            raise
+
+
+def _in_python(text: str | None) -> str | None:
+    """A part of an error with arguments instead of settings and commands."""
+    for old, new in IN_PYTHON.items():
+        text = text and text.replace(old, new)
+    return text
+
+
+class _Lines(PlainLines):
+    """The lines of a run, without its folder, which is temporary by default."""
+
+    def __init__(self, stream: Any, name: str) -> None:
+        super().__init__(stream)
+        self._name = name
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, RunStarted | RunEnded):
+            event = replace(event, folder=self._name)
+        super().observe(event)
+
+
+def _not_trained() -> NotTrainedError:
+    kind = NotTrainedError
+    with suppress(ImportError):
+        from sklearn.exceptions import NotFittedError
+
+        kind = type("NotTrainedError", (NotTrainedError, NotFittedError), {})
+    return kind("the classifier has not been trained", todo="call fit first")
+
+
+def _seed(random_state: Any) -> int:
+    """The seed that numpy's generators, a number or None stand for."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    return random_state
+
+
+def _refuse_other_model(folder: Path, kind: Runs) -> None:
+    """Check that the model in a folder, if there is one, is of this kind."""
+    with suppress(ModelFolderError):  # there is none, or it is damaged
+        if (found := open_folder(folder, trained=False).config).kind is not kind:
+            raise TrainingError(
+                "the folder has another kind of model",
+                where=folder,
+                why=f"it is a model for {found.kind.in_words}, which would be removed",
+                todo=ELSEWHERE,
+            )
+
+
+def _table(y: Any) -> np.ndarray | None:
+    """Labels as an array of two dimensions, if they have so many."""
+    y = y.toarray() if hasattr(y, "toarray") else y
+    is_nested = isinstance(y, list) and len(y) > 0 and isinstance(y[0], list | tuple | np.ndarray)
+    if not is_nested and getattr(y, "ndim", 1) != 2:
+        return None
+    try:
+        found = np.asarray(y)
+    except ValueError as error:
+        raise DataError("the rows of the labels have unequal lengths", why=str(error)) from None
+    return found if found.ndim == 2 else None
+
+
+def _of_labels(labels: Sequence[Any]) -> Targets:
+    """One label for each example."""
+    for number, label in enumerate(labels, start=1):
+        if label is None or (isinstance(label, float | np.floating) and np.isnan(label)):
+            todo = "leave the examples without a label out, e.g. table.dropna(subset=['label'])"
+            raise DataError(f"the label is {label}", where=f"example {number}", todo=todo)
+    try:
+        values = np.asarray(labels)
+        if values.ndim != 1:
+            raise ValueError(f"they have the shape {values.shape}")
+        if len({isinstance(label, str) for label in labels}) > 1:
+            raise ValueError("some are strings and some are not")
+        if values.dtype.kind == "f" and not all(value.is_integer() for value in values):
+            raise DataError("the labels are continuous numbers", todo=NO_REGRESSION)
+        classes, numbers = np.unique(values, return_inverse=True)
+    except (TypeError, ValueError) as error:
+        what = "the labels are not a string or whole number for each example"
+        todo = "give one label for each: all strings, or all whole numbers; or a matrix of 0 and 1"
+        raise DataError(what, why=str(error), todo=todo) from None
+    return Targets(classes, _names(classes), [[number] for number in numbers.tolist()], False)
+
+
+def _of_indicators(values: np.ndarray, columns: Any) -> Targets:
+    """Any number of labels for each example: (N, K), 1 where a label applies."""
+    if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+        raise DataError(
+            "y has several columns, and not only 0 and 1",
+            todo="give one label for each example, or a column of 0 and 1 for each label",
+        )
+    classes = np.arange(values.shape[1]) if columns is None else np.asarray(list(columns))
+    numbers = [np.flatnonzero(row).tolist() for row in values]
+    return Targets(classes, _names(classes), numbers, True)
+
+
+def _indicators(targets: Targets) -> np.ndarray:
+    found = np.zeros((len(targets.numbers), len(targets.classes)), dtype=int)
+    for row, numbers in enumerate(targets.numbers):
+        found[row, numbers] = 1
+    return found
+
+
+def _names(classes: np.ndarray) -> list[str]:
+    """The names of labels in the model folder."""
+    names = [LABEL(str(value).strip()) for value in classes]
+    if len(set(names)) < len(names):
+        what = "two labels differ only in spaces or in the form of their characters"
+        raise DataError(what, why=f"they are {[str(value) for value in classes]!a}")
+    return names
+
+
+def _weights(values: Iterable[float], count: int) -> np.ndarray:
+    """The weight of each example, (count,)."""
+    try:
+        weights = np.asarray(items_of(values, "sample_weight"), dtype=float)
+        if weights.shape != (count,):
+            raise ValueError(f"it has the shape {weights.shape}, and there are {count:,} examples")
+        if not (weights >= 0).all() or not np.isfinite(weights.sum()):
+            raise ValueError("a weight is negative or not finite")
+        if not weights.any():
+            raise ValueError("all weights are zero")
+    except (TypeError, ValueError) as error:
+        what = "sample_weight is not a weight for each example"
+        raise DataError(what, where="sample_weight", why=str(error)) from None
+    return weights
+
+
+def _warn_of_column(name: str) -> None:
+    """Warn that labels are a matrix of one column, as scikit-learn does."""
+    from warnings import warn as warn_as
+
+    kind: type[Warning] = UserWarning
+    with suppress(ImportError):
+        from sklearn.exceptions import DataConversionWarning as kind  # noqa: N813
+    what = f"A column-vector y was passed when a 1d array was expected by {name}"
+    warn_as(f"{what}: it is read as (N,)", kind, stacklevel=4)
+
+
+def _warn_of_examples(folder: Path, unit: str) -> None:
+    training_report, *_ = open_folder(folder).tree(PROVENANCE)["reports"]
+    for finding in training_report["findings"]:
+        if finding["left_out"] or finding["rule"] == "long":
+            done = "left out" if finding["left_out"] else "cut"
+            warn(f"{unit} that were {done}: {finding['count']:,} ({finding['text']})")

@@ -1,0 +1,212 @@
+"""A classifier of feature sequences with the interface of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from clearhead.api.estimator import SETTINGS, Estimator, Inputs
+from clearhead.data.reading.features import as_frames
+from clearhead.errors import ConfigError, DataError, type_of
+from clearhead.settings.declare import Runs
+
+Layout = Literal["channels_first", "channels_last"]
+LAYOUTS = ("auto", "channels_first", "channels_last")
+
+
+@dataclass(kw_only=True, eq=False)
+class FeatureClassifier(Estimator):
+    """An encoder that learns the labels of sequences, such as the signals of sensors.
+
+        classifier = clearhead.FeatureClassifier().fit(sequences, labels)
+        classifier.predict(sequences)
+
+    It works in scikit-learn's `Pipeline`, `cross_val_score` and `GridSearchCV`. After `fit`,
+    `classes_` are the labels (K,) in sorted order, `model_` is a `Classifier`, `layout_` the order
+    of the axes and `n_features_in_` the number of features. What is not given is chosen for the
+    sequences, as `clearhead init` does.
+
+    Sequences `X` are one of these:
+
+    - a list of arrays (frames, features), perhaps of unequal lengths, or of tables with a row for
+      each frame;
+    - an array (N, frames, features);
+    - both with the axes in the other order, (features, frames), as aeon and sktime have them;
+    - an array or table (N, frames) of numbers: one feature, and for each sequence a row;
+    - a table of sktime: a column for each feature, whose cells are series; or a row for each frame,
+      with an index of two levels, the sequence and the frame.
+
+    Args:
+        layout: the order of the axes, "channels_first" (features, frames) or "channels_last"
+            (frames, features). "auto": features are the axis that is equally long in all sequences;
+            if both are, the shorter one.
+        layers: number of encoder layers.
+        d_model: width of the encoder; its feed-forward networks are twice as wide.
+        heads: number of attention heads; must divide `d_model`.
+        convolution: width of the convolution over the frames, or several widths; 0: none.
+        pooling: how the vectors of a sequence become one vector.
+        max_length: maximum frames of a sequence; longer ones are cut.
+        dropout: dropout in the encoder.
+        head_dropout: dropout between the pooling and the labels.
+        epochs: passes over the training data.
+        batch_tokens: maximum frames of a batch, padding included.
+        learning_rate: the highest learning rate; it falls to zero at the end.
+        validation_share: share of the sequences that are held out to calibrate the probabilities
+            and to select the best weights.
+        class_weight: "balanced" gives rare classes the same weight as frequent ones; a mapping
+            gives the weight of each label in the loss.
+        missing: NaN among the values; "refuse": an error; "zero", "mean" (of the feature in the
+            training data) or "interpolate" (between the values before and after it).
+        start_from: a model folder, whose encoder is trained further.
+        random_state: seed of all random numbers: a number, a generator of numpy, or None for
+            another one each time.
+        threads: processor threads; 0: PyTorch's default, one per core.
+        device: "cpu", "cuda", or "auto" for a GPU if there is one.
+        folder: model folder to write, for `clearhead.load`; a classifier of sequences in it is
+            replaced. By default no folder is kept.
+        verbose: True prints the progress of `fit`, with the time left, and its validations.
+    """
+
+    layout: str = "auto"
+
+    kind: ClassVar[Runs] = Runs.SEQUENCES
+    settings = SETTINGS | {"missing": "data.missing"}
+
+    def _inputs(self, X: Any, is_fitting: bool) -> Inputs:  # noqa: N803
+        if self.layout not in LAYOUTS:
+            what = f"layout is not one of {', '.join(LAYOUTS)}"
+            raise ConfigError(what, where=f"FeatureClassifier(layout={self.layout!r})")
+        read = _read(X)
+        layout = self.layout if is_fitting else self.layout_
+        frames = read.layout or (layout if layout != "auto" else _detected(read.arrays))
+        turned = frames == "channels_first"
+        found = [
+            as_frames(array.T if turned and array.ndim == 2 else array, f"sequence {number}")
+            for number, array in enumerate(read.arrays, start=1)
+        ]
+        widths = {array.shape[1] for array in found}
+        if len(widths) > 1:
+            raise DataError(
+                f"the sequences have {min(widths)} to {max(widths)} features",
+                why=f"the axes are read as {frames.replace('_', ' ')}",
+                todo="give each the same features, or the order of the axes as layout",
+            )
+        if not found:
+            return Inputs([], 0 if is_fitting else self.n_features_in_, frames)
+        count = read.width or min(widths)
+        if not is_fitting and count != (wanted := self.n_features_in_):
+            raise DataError(
+                f"X has {count} features, but FeatureClassifier is expecting {wanted} features as "
+                "input"
+            )
+        return Inputs(found, count, frames)
+
+
+class _Read(NamedTuple):
+    """Sequences as arrays, the order of their axes if their form shows it, and columns of a table.
+
+    An array has the axes of a sequence, or frames alone.
+    """
+
+    arrays: list[np.ndarray]
+    layout: Layout | None = None
+    width: int = 0
+
+
+def _read(X: Any) -> _Read:  # noqa: N803
+    """The sequences of any form that `FeatureClassifier` takes."""
+    if isinstance(X, str | bytes):
+        raise TypeError("X is a single string: give a list of sequences")
+    if hasattr(X, "toarray"):
+        what = "X is a sparse matrix, and sequences are dense"
+        raise TypeError(f"{what}: convert it to a dense numpy array with X.toarray()")
+    if hasattr(X, "columns") and getattr(X, "ndim", 2) == 2:
+        return _of_table(X)
+    if not isinstance(X, np.ndarray):
+        if not hasattr(X, "__array__"):
+            X = list(X)  # noqa: N806
+            if not X:
+                return _Read([])
+            if any(hasattr(each, "columns") for each in X):
+                return _Read([_numbers(each) for each in X], "channels_last")
+        # Sequences of unequal lengths are no array.
+        is_list = isinstance(X, list) and len({np.shape(each) for each in map(_numbers, X)}) > 1
+        if is_list:
+            return _Read([_numbers(each) for each in X])
+        X = _numbers(X)  # noqa: N806
+    if X.dtype.kind == "O" and X.ndim == 1:
+        return _read(list(X))
+    X = _numbers(X)  # noqa: N806
+    if X.ndim == 3:
+        return _Read([*X])
+    if X.ndim != 2:
+        raise DataError(
+            f"Expected 2D array or sequences, got {X.ndim}D array instead: its shape is {X.shape}",
+            todo="Reshape your data: (N, frames) for one feature, (N, frames, features) for more; "
+            "a single sequence is array[None]",
+        )
+    if 0 in X.shape:
+        what = f"found array with 0 {'sample' if not len(X) else 'feature'}(s) (shape={X.shape})"
+        raise DataError(f"{what} while a minimum of 1 is required.")
+    return _Read([*X], "channels_last", X.shape[1])
+
+
+def _of_table(table: Any) -> _Read:
+    """The sequences of a table of pandas."""
+    if getattr(getattr(table, "index", None), "nlevels", 1) == 2:
+        groups = table.groupby(level=0, sort=False)
+        return _Read([_numbers(each) for _, each in groups], "channels_last")
+    values = np.asarray(table)
+    first = values.flat[0] if values.size else 0
+    if values.dtype.kind == "O" and not np.isscalar(first) and first is not None:
+        # Each cell is a series.
+        rows = [[_numbers(cell) for cell in row] for row in values]
+        for number, row in enumerate(rows, start=1):
+            if len({len(cell) for cell in row}) > 1:
+                what = "the features of a sequence have unequal numbers of frames"
+                raise DataError(what, where=f"sequence {number}")
+        return _Read([np.stack(row, axis=1) for row in rows], "channels_last")
+    return _read(_numbers(values))
+
+
+def _numbers(values: Any) -> np.ndarray:
+    """An array of numbers; a DataError if it is none."""
+    try:
+        found = np.asarray(values)
+        if found.dtype.kind == "c":
+            raise ValueError("Complex data not supported")
+        if found.dtype.kind not in "fiub" and found.ndim <= 2:
+            found = np.asarray(values, dtype=float)
+    except TypeError as error:
+        raise TypeError(f"the sequences are not numbers: {error}") from None
+    except ValueError as error:
+        raise DataError(
+            "the sequences are not numbers",
+            why=f"{error}; this is {type_of(values)}",
+            todo="give arrays of numbers",
+        ) from None
+    return found
+
+
+def _detected(arrays: Sequence[np.ndarray]) -> Layout:
+    """The order of the axes of sequences; a DataError if their shapes do not show it."""
+    shapes = [array.shape for array in arrays if array.ndim == 2]
+    if not shapes:
+        return "channels_last"
+    rows, columns = ({shape[axis] for shape in shapes} for axis in (0, 1))
+    if len(rows) == len(columns) == 1 and rows != columns:
+        return "channels_first" if min(rows) < min(columns) else "channels_last"
+    if len(rows) == 1 and len(columns) > 1:
+        return "channels_first"
+    if len(columns) == 1 and len(rows) > 1:
+        return "channels_last"
+    if rows == columns == {1}:
+        return "channels_last"
+    raise DataError(
+        "it is not clear which axis has the features",
+        why=f"the sequences have shapes such as {shapes[0]}",
+        todo='name the order of the axes: layout="channels_last" is (frames, features)',
+    )

@@ -1,0 +1,230 @@
+"""The classifier of feature sequences: forms of its inputs, errors, scikit-learn's interface."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+import clearhead
+from clearhead import FeatureClassifier
+from clearhead.api import load_classifier
+from clearhead.errors import ConfigError, InputError, TrainingError
+
+SMALL: dict[str, Any] = dict(
+    layers=1, d_model=32, heads=2, epochs=20, batch_tokens=128, learning_rate=5e-3
+)
+
+
+def small(**choices: Any) -> FeatureClassifier:
+    return FeatureClassifier(**{**SMALL, **choices})
+
+
+def waves(
+    count: int, seed: int = 1, least: int = 20, most: int = 40
+) -> tuple[list[np.ndarray], list[str]]:
+    """Sequences (frames, 2) of a wave and noise, and whether the wave is slow or fast."""
+    chance = np.random.default_rng(seed)
+    found, labels = [], []
+    for number in range(count):
+        frames = chance.integers(least, most + 1)
+        wave = np.sin(np.arange(frames) * (0.3, 1.2)[number % 2] + chance.uniform(0, 6))
+        found.append(np.stack([wave, chance.normal(size=frames)], axis=1))
+        labels.append(("slow", "fast")[number % 2])
+    return found, labels
+
+
+WAVES, LABELS = waves(60)
+UNSEEN, RIGHT = waves(40, seed=2)
+EQUAL = np.stack(waves(60, least=30, most=30)[0])
+
+
+@pytest.fixture(scope="module")
+def fitted() -> FeatureClassifier:
+    return small().fit(WAVES, LABELS)
+
+
+def test_it_learns_sequences_of_unequal_lengths(fitted: FeatureClassifier) -> None:
+    assert fitted.score(UNSEEN, RIGHT) > 0.9
+    assert (fitted.layout_, fitted.n_features_in_) == ("channels_last", 2)
+    assert fitted.classes_.tolist() == ["fast", "slow"]
+    np.testing.assert_allclose(fitted.predict_proba(UNSEEN).sum(axis=1), 1.0)
+
+
+def nested(sequences: np.ndarray) -> pandas.DataFrame:
+    """A table of sktime with series as cells."""
+    rows = [[pandas.Series(feature) for feature in frames.T] for frames in sequences]
+    return pandas.DataFrame(rows, columns=["a", "b"])
+
+
+def long_table(sequences: np.ndarray) -> pandas.DataFrame:
+    """A table of sktime with a row for each frame."""
+    index = pandas.MultiIndex.from_product([range(len(sequences)), range(sequences.shape[1])])
+    return pandas.DataFrame(sequences.reshape(-1, 2), index=index, columns=["a", "b"])
+
+
+def objects(sequences: np.ndarray) -> np.ndarray:
+    found = np.empty(len(sequences), dtype=object)
+    found[:] = list(sequences)
+    return found
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        np.array,
+        list,
+        tuple,
+        objects,
+        nested,
+        long_table,
+        lambda x: x.tolist(),
+        lambda x: x.transpose(0, 2, 1),
+        lambda x: [frames.T for frames in x],
+        lambda x: [pandas.DataFrame(frames) for frames in x],
+    ],
+)
+def test_all_forms_of_the_same_sequences_are_the_same(form: Any, fitted: FeatureClassifier) -> None:
+    given = form(EQUAL)
+    model = copy.deepcopy(fitted)
+    wanted = model.predict_proba(EQUAL)
+    model.layout_ = small()._inputs(given, True).layout
+    np.testing.assert_array_equal(model.predict_proba(given), wanted)
+
+
+@pytest.mark.parametrize(
+    ("given", "layout", "features"),
+    [
+        (WAVES, "channels_last", 2),
+        ([frames.T for frames in WAVES], "channels_first", 2),
+        (EQUAL, "channels_last", 2),
+        (EQUAL.transpose(0, 2, 1), "channels_first", 2),
+        (EQUAL[:, :, 0], "channels_last", 30),
+        (pandas.DataFrame(EQUAL[:, :, 0]), "channels_last", 30),
+        ([frames[:, 0] for frames in WAVES], "channels_last", 1),
+        (nested(EQUAL), "channels_last", 2),
+    ],
+)
+def test_the_order_of_the_axes_is_found(given: Any, layout: str, features: int) -> None:
+    read = small()._inputs(given, True)
+    assert (read.layout, read.features) == (layout, features)
+    first = EQUAL if len(read.values[0]) == 30 else WAVES
+    np.testing.assert_array_equal(read.values[0][:, 0], first[0][:, 0].astype(np.float32))
+
+
+def test_the_order_of_the_axes_can_be_named() -> None:
+    square = EQUAL[:, :2]
+    with pytest.raises(InputError, match="layout="):
+        small().fit(square, LABELS)
+    first = small(layout="channels_first")._inputs(square, True)
+    np.testing.assert_array_equal(first.values[0], square[0].T.astype(np.float32))
+    with pytest.raises(ConfigError) as caught:
+        small(layout="frames_first").fit(EQUAL, LABELS)
+    assert caught.value.where == "FeatureClassifier(layout='frames_first')"
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ([np.zeros((5, 2)), np.zeros((7, 3))] * 30, "2 to 3 features"),
+        ([np.zeros((2, 2))] * 59 + [np.zeros((0, 2))], "empty"),
+        ([["a", "b"]] * 60, "not numbers"),
+        (np.zeros((60, 3, 4, 5)), "shape"),
+        (np.zeros(60), "Reshape"),
+        (WAVES[:-1], "59 sequences and 60 labels"),
+        ([], "0 sequences"),
+        (np.zeros((0, 5)), "0 sample"),
+        ([np.full((5, 2), np.inf)] * 60, "infinite"),
+        ([*WAVES[:-1], np.full((5, 2), np.nan)], 'missing="interpolate"'),
+    ],
+)
+def test_sequences_that_cannot_be_learned_from_are_refused(given: Any, key: str) -> None:
+    with pytest.raises(InputError) as caught:
+        small(layout="channels_last").fit(given, LABELS)
+    assert key in str(caught.value)
+    assert "data." not in str(caught.value)
+
+
+def test_sequences_to_classify_have_the_features_of_the_training(
+    fitted: FeatureClassifier,
+) -> None:
+    with pytest.raises(InputError, match="3 features"):
+        fitted.predict([np.zeros((30, 3))])
+    with pytest.raises(InputError, match="one label for each"):
+        fitted.score(UNSEEN, np.zeros((40, 2)))
+    with pytest.raises(ConfigError):
+        fitted.predict(UNSEEN, normalise=True)
+    with pytest.raises(TypeError):
+        fitted.predict("a")
+    assert fitted.predict([]).shape == (0,)
+
+
+def test_missing_values_are_filled() -> None:
+    holes = [frames.copy() for frames in WAVES]
+    for frames in holes:
+        frames[3:5, 0] = np.nan
+    model = small(missing="interpolate").fit(holes, LABELS)
+    assert model.score(holes, LABELS) > 0.8
+
+
+def test_a_folder_is_a_model_folder(tmp_path: Path) -> None:
+    model = small(folder=tmp_path / "waves", epochs=1).fit(WAVES, LABELS)
+    loaded = load_classifier(tmp_path / "waves")
+    np.testing.assert_array_equal(loaded.probabilities(UNSEEN), model.predict_proba(UNSEEN))
+    assert clearhead.export_model(model, "onnx", tmp_path / "onnx").exists()
+    with pytest.raises(TrainingError, match="another kind"):
+        clearhead.TextClassifier(folder=tmp_path / "waves").fit(["a b"] * 60, LABELS)
+
+
+def test_it_can_be_pickled(fitted: FeatureClassifier) -> None:
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(UNSEEN), fitted.predict_proba(UNSEEN))
+
+
+@pytest.mark.slow
+def test_scikit_learn_searches_and_validates_it() -> None:
+    pipeline = make_pipeline(FunctionTransformer(lambda x: 2 * x), small())
+    search = GridSearchCV(pipeline, {"featureclassifier__learning_rate": [1e-9, 5e-3]}, cv=2)
+    search.fit(EQUAL, LABELS)
+    assert search.best_params_ == {"featureclassifier__learning_rate": 5e-3}
+    groups = [number // 6 for number in range(60)]
+    scores = cross_val_score(small(), EQUAL, LABELS, groups=groups, cv=GroupKFold(2))
+    assert scores.min() > 0.7
+    both = cross_val_score(small(epochs=1, threads=1), EQUAL, LABELS, cv=2, n_jobs=2)
+    assert both.shape == (2,)
+
+
+FOUR = "there are four different rows; equal ones stay together, so none are left to validate on"
+NOT_FOR_SEQUENCES = {
+    "check_sample_weights_shape": FOUR,
+    "check_sample_weights_not_overwritten": FOUR,
+    "check_sample_weight_equivalence_on_dense_data": "other sequences make other batches",
+    "check_methods_subset_invariance": "in batches of other sizes float32 rounds otherwise",
+}
+"""The checks of scikit-learn that fail, each with the reason why it does not apply."""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks_pass_unless_they_do_not_apply() -> None:
+    choices = dict(d_model=16, epochs=40, batch_tokens=256, learning_rate=1e-2)
+    found = check_estimator(
+        small(**choices, validation_share=0.3),
+        expected_failed_checks=NOT_FOR_SEQUENCES,
+        on_fail=None,
+        on_skip=None,
+    )
+    failed = {check["check_name"]: check["exception"] for check in found if check["exception"]}
+    skipped = {check["check_name"] for check in found if check["status"] == "skipped"}
+    assert failed.keys() - skipped == NOT_FOR_SEQUENCES.keys(), failed
+    assert skipped <= {"check_array_api_input"}
+    assert len(found) > 60
