@@ -87,6 +87,19 @@ def test_each_line_gives_its_labels_best_first(
         assert agree(read_line(line), ranked(row)[:count])
 
 
+def test_the_probabilities_of_all_labels_are_columns(models: Path) -> None:
+    stdin = "".join(f"{text}\n \n" for text in TEXTS)
+    code, out, err = run("classify", str(models / "texts"), "--columns", stdin=stdin)
+    assert (code, err) == (0, "")
+    head, *lines = out.splitlines()
+    assert head.split("\t") == list(LABELS)
+    assert set(lines[1::2]) == {"\t" * (len(LABELS) - 1)}
+    found = [[float(cell) for cell in line.split("\t")] for line in lines[::2]]
+    np.testing.assert_allclose(found, probabilities(models / "texts", TEXTS), atol=1e-4)
+    for option in (["--top", "2"], ["--json"]):
+        assert run("classify", str(models / "texts"), "--columns", *option, stdin="a")[0] == 2
+
+
 def test_the_texts_of_a_table_are_classified_without_its_other_columns(models: Path) -> None:
     Path("in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
     expected = run("classify", str(models / "texts"), "-i", "in.txt")

@@ -31,6 +31,7 @@ from model_folders import (
     probabilities,
     write_classifier,
 )
+from small_runs import text_run
 
 
 @pytest.fixture(autouse=True)
@@ -471,3 +472,25 @@ def test_several_labels_and_wrong_labels_in_python(models: Path) -> None:
         classifier.evaluate(TEXTS, [["unknown"]] * len(TEXTS))
     with pytest.raises(DataError):
         classifier.evaluate(TEXTS, TRUTH[1:])
+
+
+@pytest.mark.slow
+def test_a_run_is_trained_and_scored_in_folds(tmp_path: Path) -> None:
+    config = text_run(tmp_path)
+    api.train(config, observers=())
+    code, out, err = run("evaluate", config.folder, "--folds", "2", "--output", "out.tsv")
+    assert (code, err) == (0, "")
+    assert "accuracy of the 2 folds" in out
+    assert len(Path("out.tsv").read_text().splitlines()) == 161
+    code, out, _ = run("evaluate", config.folder, "--folds", "2", "--repeats", "2", "--json")
+    one, other = (json.loads(line)["folds"] for line in out.splitlines())
+    assert code == 0
+    assert len(one) == len(other) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--repeats", "2"], ["--folds", "1"], ["--folds", "2", "--data", "x"], ["--folds", "0"]],
+)
+def test_wrong_folds_are_refused(models: Path, options: list[str]) -> None:
+    assert run("evaluate", str(models / "texts"), *options)[0] == 2

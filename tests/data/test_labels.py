@@ -94,3 +94,8 @@ def test_a_label_is_found_in_whatever_form_it_is_given_or_was_learned() -> None:
     old = Labels(("cafe\u0301", "neg", "neg\u200b"))
     assert old.encode(["café", "neg", "neg\u200b", "\ufeffneg"]) == (0, 1, 2, 1)
     assert Labels(("café", "neg")).encode(["cafe\u0301", "neg\xad"]) == (0, 1)
+
+
+def test_labels_that_are_numbers_are_sorted_as_numbers() -> None:
+    assert Labels.learn([["10"], ["9"], ["-1.5"]]).names == ("-1.5", "9", "10")
+    assert Labels.learn([["10"], ["9"], ["x"]]).names == ("10", "9", "x")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.data.reading.labelled import LabelledText
-from clearhead.data.validation_split import split_validation
+from clearhead.data.validation_split import fold_numbers, split_validation
 from small_data import Row, labels, numbered
 
 
@@ -125,3 +125,37 @@ def test_a_group_with_all_examples_of_a_label_is_trained_on() -> None:
     training, validation = split_validation(in_groups(rows, names), 0.2, 1, 1)
     assert {example.labels[0] for example in validation} == {"y"}
     assert len(training) > len(validation) > 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30).map(str), labels), max_size=60),
+    st.integers(2, 6),
+    st.integers(0, 5),
+)
+def test_folds_part_nothing_that_belongs_together(rows: list[Row], folds: int, seed: int) -> None:
+    examples = numbered(rows)
+    examples = [each._replace(group=str(n % 20)) for n, each in enumerate(examples)]
+    found = fold_numbers(examples, folds, seed).tolist()
+    assert len(found) == len(examples)
+    assert set(found) <= set(range(folds))
+    for key in ("input", "group"):
+        pairs = {(getattr(each, key), n) for each, n in zip(examples, found, strict=True)}
+        assert len(pairs) == len({value for value, _ in pairs})
+    assert found == fold_numbers(examples, folds, seed).tolist()
+
+
+@given(sizes_of_classes, st.integers(2, 6), st.integers(0, 5))
+def test_folds_have_as_many_of_each_label(sizes: list[int], folds: int, seed: int) -> None:
+    rows: list[Row] = [
+        (f"{label} {number}", (str(label),))
+        for label, size in enumerate(sizes)
+        for number in range(size)
+    ]
+    found = fold_numbers(numbered(rows), folds, seed)
+    counts = Counter((row[1][0], int(n)) for row, n in zip(rows, found, strict=True))
+    for label, size in enumerate(sizes):
+        of_each = [counts[str(label), n] for n in range(folds)]
+        assert max(of_each) - min(of_each) <= 1
+        assert sum(of_each) == size
+    of_fold = Counter(found.tolist())
+    assert max(of_fold.values()) - min(of_fold[n] for n in range(folds)) <= len(sizes)

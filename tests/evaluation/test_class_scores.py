@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -276,11 +277,18 @@ def blocks(lines: list[str]) -> list[list[str]]:
     return [list(group) for full, group in itertools.groupby(lines, bool) if full]
 
 
-def test_a_matrix_too_wide_for_the_screen_is_not_printed() -> None:
-    for labels, shown in ((LARGEST_MATRIX, LARGEST_MATRIX + 2), (LARGEST_MATRIX + 1, 1)):
-        predicted, truth = output(50, labels, False, seed=18)
-        lines = score_classes(predicted, truth, names(labels)).lines()
-        assert len(blocks(lines)[2]) == shown
+def test_where_a_matrix_is_too_wide_the_most_confused_labels_are_listed() -> None:
+    predicted, truth = output(50, LARGEST_MATRIX, False, seed=18)
+    lines = score_classes(predicted, truth, names(LARGEST_MATRIX)).lines()
+    assert len(blocks(lines)[2]) == LARGEST_MATRIX + 2
+    labels = names(LARGEST_MATRIX + 1)
+    truth = np.eye(len(labels), dtype=bool)[[0, 0, 0, 1, 2, 3]]
+    predicted = np.eye(len(labels))[[1, 1, 0, 1, 3, 3]]
+    *_, (_, _, first, second) = blocks(score_classes(predicted, truth, labels).lines())
+    assert re.split(r"\s{2,}", first.strip()) == ["2", labels[0], labels[1]]
+    assert re.split(r"\s{2,}", second.strip()) == ["1", labels[2], labels[3]]
+    right = score_classes(np.eye(len(labels)), np.eye(len(labels), dtype=bool), labels)
+    assert len(blocks(right.lines())) == 2
 
 
 # Refusals

@@ -8,22 +8,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clearhead.api.card import CARD
 from clearhead.data.labels import Labels
 from clearhead.decoding.ctranslate2_library import NAME as CTRANSLATE2
 from clearhead.errors import ClearheadError, ExportError, meant, reason, type_of
 from clearhead.folder.exports import DESCRIPTION, command, read_export
+from clearhead.folder.files import write_bytes
 from clearhead.folder.model_folder import ModelFolder, open_folder
 from clearhead.formats.registry import FORMATS, export
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
-    from clearhead.api.text_classifier import TextClassifier
+    from clearhead.api.estimator import Estimator
     from clearhead.api.translator import Translator
 
 
 def export_model(
-    model: str | Path | Translator | Classifier | TextClassifier,
+    model: str | Path | Translator | Classifier | Estimator,
     format: str | None = None,
     output: str | Path | None = None,
     *,
@@ -39,7 +41,7 @@ def export_model(
 
     Args:
         model: the folder that training has written, or a model that was loaded from it; or a fitted
-            `TextClassifier` with a folder.
+            `TextClassifier` or `FeatureClassifier` with a folder.
         format: `ctranslate2`, `huggingface` or `argos` for a translator, `onnx` or `huggingface`
             for a classifier; by default the first one.
         output: the folder of the export; by default a folder with the name of the format in the
@@ -75,6 +77,9 @@ def export_model(
     for sentence in export(found, format, path, **options):
         if report is not None:
             report(sentence)
+    if (card := found.path / CARD).is_file():
+        name = "README.md" if format == "huggingface" else CARD
+        write_bytes(path / name, card.read_bytes(), ExportError)
     return path
 
 
@@ -86,7 +91,7 @@ def _folder_of(model: object) -> str | Path:
     if not isinstance(found, ModelFolder):
         raise ExportError(
             f"this is {type_of(model)}, not the folder of a model",
-            todo="give a model folder, what clearhead.load returns, or a fitted TextClassifier",
+            todo="give a model folder, what clearhead.load returns, or a fitted classifier",
         )
     if not found.path.exists():
         raise ExportError(

@@ -183,9 +183,14 @@ def _check_processes(config: TrainingConfig, ranks: Ranks, restart: bool) -> Non
 
 
 def _after_training(task: Task, ended: RunEnded, is_watched: bool, export: bool) -> Iterator[str]:
-    """Fit the linear baseline of a watched run, and export the model; yields lines about both."""
+    """Write the card, fit the linear baseline of a watched run, and export the model.
+
+    Yields lines about the latter two.
+    """
+    from clearhead.api.card import write_card
     from clearhead.api.exporting import exports_after_training
 
+    write_card(Path(ended.folder))
     if is_watched and (line := _baseline(task, ended)):
         yield line
     yield from exports_after_training(Path(ended.folder), export)

@@ -1,7 +1,8 @@
 """Classify lines of text, or sequences of features.
 
 Each input gives one line: the most probable label, a tab, and its probability.
-With --top N the line has the N most probable labels. If inputs can have several
+With --top N the line has the N most probable labels, with --columns the
+probability of each label, after a line with their names. If inputs can have several
 labels, it has all labels with a probability of at least 0.5, perhaps none,
 unless --top gives their number. An empty line gives an empty line. The
 probabilities are calibrated on the validation data.
@@ -13,6 +14,7 @@ texts, or that have other characters.
 
   clearhead classify runs/trec < questions.txt
   clearhead classify runs/trec --top 3 --json < questions.txt
+  clearhead classify runs/trec --columns < questions.txt > probabilities.tsv
   clearhead classify runs/trec -i reviews.csv --text-column review
   clearhead classify runs/vowels -i new.ts
 """
@@ -22,6 +24,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import warnings_printed
@@ -35,6 +38,7 @@ from clearhead.cli.streams import (
     write_results,
 )
 from clearhead.cli.texts import texts_to_classify
+from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier, Prediction
@@ -61,6 +65,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="number of labels of each input (default: 1, or all of probability 0.5 and more)",
     )
     parser.add_argument(
+        "--columns",
+        action="store_true",
+        help="write a table: a column for the probability of each label",
+    )
+    parser.add_argument(
         "--json", dest="json_lines", action="store_true", help="write one JSON object per line"
     )
     add_shared(parser, "--normalise", "--batch-size", "--device", "--threads")
@@ -75,13 +84,17 @@ def run(args: Namespace) -> None:
         with warnings_printed():
             classifier = load_classifier(args.folder, load_options(args))
         reject_unfit(args, classifier.config)
+        if args.columns and (args.top or args.json_lines):
+            given = "--top" if args.top else "--json"
+            raise ConfigError(f"{given} has no use with --columns", todo="leave it out")
+        labels = classifier.labels
 
         def classify(
             block: Sequence[tuple[str, Any]], before: int, progress: ReportDone
         ) -> list[list[Prediction]]:
             return classifier.classify(
                 [content for _, content in block],
-                top=args.top,
+                top=len(labels) if args.columns else args.top,
                 normalise=args.normalise,
                 batch_size=args.batch_size,
                 offset=before,
@@ -90,6 +103,8 @@ def run(args: Namespace) -> None:
 
         inputs, total = _read(classifier, args.input_file, args.text_column)
         form = _as_json if args.json_lines else _as_text
+        if args.columns:
+            form = partial(_as_row, labels)
         noun = NOUNS[classifier.config.input]
         write_results(args, ranks, inputs, total, noun, classify, form)
 
@@ -111,6 +126,14 @@ def _read(
 
 def _as_text(number: int, item: tuple[str, Any], predictions: Sequence[Prediction]) -> str:
     return "\t".join(f"{one.label}\t{one.probability:.4f}" for one in predictions) + "\n"
+
+
+def _as_row(
+    labels: Sequence[str], number: int, item: tuple[str, Any], predictions: Sequence[Prediction]
+) -> str:
+    found = {one.label: f"{one.probability:.4f}" for one in predictions}
+    head = "\t".join(labels) + "\n" if number == 0 else ""
+    return head + "\t".join(found.get(label, "") for label in labels) + "\n"
 
 
 def _as_json(number: int, item: tuple[str, Any], predictions: Sequence[Prediction]) -> str:

@@ -16,6 +16,10 @@ scikit-learn installed, each text classifier is compared with a linear model
 (TF-IDF, logistic regression), which is fitted on its training files if all data
 files of its run are unchanged.
 
+--folds N trains a classifier N times, each time without a part of its training
+and validation data, and scores that part. Examples with the same input, or of the
+same group, are in one fold. --repeats does so several times with other folds.
+
 Each model but the first is compared with the first by a paired test. With one
 model, --output writes each prediction beside the correct answer: translations
 with the lowest chrF first, or the most probable wrong labels.
@@ -27,6 +31,8 @@ with the lowest chrF first, or the most probable wrong labels.
   clearhead evaluate runs/a runs/b runs/a+runs/b --source test.en --reference test.de
   clearhead evaluate runs/program --data test.po
   clearhead evaluate runs/trec --data test.tsv --output errors.csv
+  clearhead evaluate runs/trec --folds 5
+  clearhead evaluate topics.toml --folds 5 --repeats 3
 """
 
 from __future__ import annotations
@@ -48,6 +54,7 @@ from clearhead.cli.options import (
     column,
     folders_of,
     load_options,
+    positive,
     reject_unfit,
     reject_unused,
     search_options,
@@ -102,6 +109,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="examples with labels; for translators instead of two files a file of pairs, such as "
         ".tsv, .po or .tmx",
     )
+    add_option(
+        parser,
+        "--folds",
+        fits="classifiers",
+        type=positive,
+        metavar="N",
+        help="classifiers: train and score in N folds of the data of the run, of a model folder or "
+        "a configuration",
+    )
+    add_option(
+        parser,
+        "--repeats",
+        fits="classifiers",
+        type=positive,
+        metavar="N",
+        help="classifiers: repeat --folds with other folds and first weights (default: 1)",
+    )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
@@ -146,6 +170,11 @@ def run(args: Namespace) -> None:
 
     if args.source == args.reference == STANDARD:
         raise DataError("sources and references cannot both come from the standard input")
+    if args.folds:
+        _cross_validate(args)
+        return
+    if args.repeats:
+        raise ConfigError("--repeats is for folds", todo="add --folds 5")
     names = [str(folder) for folder in args.folders]
     if len(set(names)) < len(names):
         raise DataError("the same model folder is named twice")
@@ -165,6 +194,50 @@ def run(args: Namespace) -> None:
     finally:  # the file is also written if the standard output is closed
         if args.output is not None:
             report.write_predictions(args.output)
+
+
+def _cross_validate(args: Namespace) -> None:
+    """Train in folds, and print the report of each repetition."""
+    from clearhead.api.cross_validation import cross_validate
+    from clearhead.data.reading.parts import parts_of_run
+    from clearhead.folder.model_folder import open_folder
+    from clearhead.settings import read_config
+
+    reject_unused({"--data": args.data, "--normalise": args.normalise or None}, "--folds")
+    if args.output is not None:
+        _check_output(args)
+    path, *others = args.folders
+    if others:
+        raise ConfigError("--folds is for one model", todo="name one model")
+    parts = None
+    if path.suffix == ".toml":
+        config = read_config(path)
+    else:
+        config = open_folder(path).config
+        parts = parts_of_run(path, config)
+    repeats = args.repeats or 1
+    with Counter(sys.stderr, args.folds * repeats, "folds") as counter:
+        for repeat in range(repeats):
+
+            def show(done: int, before: int = args.folds * repeat) -> None:
+                counter.show(before + done)
+
+            with warnings_printed(counter.clear):
+                found = cross_validate(
+                    config,
+                    args.folds,
+                    repeat=repeat,
+                    parts=parts,
+                    options=load_options(args),
+                    progress=show,
+                )
+            counter.clear()
+            text = f"{found.report}\n{found.line()}"
+            if args.as_json:
+                text = json.dumps(found.report.to_dict() | {"folds": found.folds})
+            print(text, flush=True)
+            if args.output is not None and repeat == 0:
+                found.report.write_predictions(args.output)
 
 
 def _check_output(args: Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -39,8 +40,11 @@ class Labels:
 
     @classmethod
     def learn(cls, labels: Iterable[Sequence[str]]) -> Labels:
-        """The distinct labels, sorted, from the labels of each example."""
-        return cls(tuple(sorted({name for example in labels for name in example})))
+        """The distinct labels from the labels of each example, sorted; as numbers if all are."""
+        names = sorted({name for example in labels for name in example})
+        with suppress(ValueError):
+            names.sort(key=float)
+        return cls(tuple(names))
 
     def __len__(self) -> int:
         return len(self.names)

@@ -67,6 +67,26 @@ def split_validation(
     return _parted(examples, chosen)
 
 
+def fold_numbers(examples: Sequence[Labelled[Any]], folds: int, seed: int) -> np.ndarray:
+    """The number of the fold of each example, (N,), from 0.
+
+    Each label is divided evenly among the folds. Examples with the same input, or of the same
+    group, are in one fold.
+    """
+    groups = sorted(_groups(examples, seed), key=lambda group: (-len(group.rows), group.rank))
+    labels = sorted({name for group in groups for name in group.labels})
+    column = {name: number for number, name in enumerate(labels)}
+    counts = np.zeros((folds, len(labels)))
+    sizes, found = np.zeros(folds), np.zeros(len(examples), dtype=int)
+    for group in groups:
+        own = [column[name] for row in group.rows for name in examples[row].labels]
+        fold = min(range(folds), key=lambda n: (counts[n, own].sum(), sizes[n], n))
+        np.add.at(counts[fold], own, 1)
+        sizes[fold] += len(group.rows)
+        found[list(group.rows)] = fold
+    return found
+
+
 def _parted(examples: Sequence[T], chosen: Collection[int]) -> tuple[tuple[T, ...], tuple[T, ...]]:
     training = tuple(example for row, example in enumerate(examples) if row not in chosen)
     return training, tuple(examples[row] for row in sorted(chosen))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from operator import add
+from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,9 @@ RESAMPLES, SEED, BLOCK = 1000, 12345, 2**22
 
 LARGEST_MATRIX, LONGEST_NAME, LONGEST_HEADING = 20, 24, 8
 """Maximum labels of a confusion matrix in text, and maximum widths of a row name and a heading."""
+
+SHOWN_PAIRS = 20
+"""Pairs of confused labels that are listed at most."""
 
 SUMMARY = (
     *("accuracy", "macro_f1", "micro_f1"),
@@ -115,12 +118,26 @@ class ClassScores:
     def _matrix(self, confusion: Sequence[Sequence[int]]) -> list[str]:
         names = [row.name for row in self.per_class]
         if len(names) > LARGEST_MATRIX:
-            return [f"the confusion matrix of {len(names)} labels is too wide for lines of text"]
+            return self._most_confused(confusion, names)
         rows = [["", *(_shortened(name, LONGEST_HEADING) for name in names)]]
         for name, counts in zip(names, confusion, strict=True):
             rows.append([_shortened(name, LONGEST_NAME), *map(str, counts)])
         title = "confusion matrix: rows are true labels, columns predicted labels"
         return [title, *_aligned(rows)]
+
+    def _most_confused(self, confusion: Sequence[Sequence[int]], names: Sequence[str]) -> list[str]:
+        """The pairs of labels that are most often confused, where a matrix is too wide."""
+        pairs = [
+            (count, true, predicted)
+            for true, counts in zip(names, confusion, strict=True)
+            for predicted, count in zip(names, counts, strict=True)
+            if count and true != predicted
+        ]
+        rows = [["examples", "true label", "predicted label"]]
+        for count, true, predicted in sorted(pairs, reverse=True, key=itemgetter(0))[:SHOWN_PAIRS]:
+            names_of = (_shortened(name, LONGEST_NAME) for name in (true, predicted))
+            rows.append([str(count), *names_of])
+        return ["most confused labels", *_aligned(rows)] if pairs else []
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,141 @@
+"""Cross-validation: train a classifier several times, each time without a part of the examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clearhead.api.loading import LoadOptions, load_classifier
+from clearhead.api.training import train
+from clearhead.data.labels import Labels
+from clearhead.data.reading.labelled import Labelled, in_columns
+from clearhead.data.reading.parts import Parts, parts_of
+from clearhead.data.validation_split import fold_numbers
+from clearhead.errors import ConfigError, DataError
+from clearhead.evaluation.baseline import BaselineError, LinearBaseline, fit_baseline, is_available
+from clearhead.evaluation.class_scores import ClassifierScores, truth_of
+from clearhead.evaluation.evaluate import ClassifierSystem, Report, score_classifiers
+from clearhead.settings import RunConfig
+
+
+class Validated(NamedTuple):
+    """The scores of all examples, each by a model that was trained without it, and of each fold."""
+
+    report: Report[ClassifierScores]
+    folds: list[float]
+
+    def line(self) -> str:
+        """The accuracies of the folds in a line."""
+        mean, spread = np.mean(self.folds), np.std(self.folds, ddof=1)
+        return (
+            f"accuracy of the {len(self.folds)} folds: {mean:.2f} % on average, standard deviation "
+            f"{spread:.2f}, {min(self.folds):.2f} to {max(self.folds):.2f}"
+        )
+
+
+def cross_validate(
+    config: RunConfig,
+    folds: int,
+    *,
+    repeat: int = 0,
+    parts: Parts | None = None,
+    options: LoadOptions | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Validated:
+    """Train and score a classifier on folds of its training and validation examples.
+
+    Each label is divided evenly among the folds. Examples with the same input, or of the same
+    group, are in one fold. In each training a share of the rest is held out for validation.
+
+    Args:
+        config: the run; its folder is not written.
+        folds: their number.
+        repeat: the number of this repetition: another division, and other first weights.
+        parts: the data of the run; by default its files.
+        options: what runs the models.
+        progress: called with the number of folds that are done.
+
+    Raises:
+        ConfigError: the run is no classification, or there are too few folds.
+        DataError: the data cannot be used, or there are too few examples.
+    """
+    if config.task != "classification":
+        what = "folds are for classifiers"
+        raise ConfigError(what, todo="leave --folds out, and name test data")
+    if folds < 2:
+        raise ConfigError(f"there cannot be {folds} folds", todo="give at least 2")
+    read = [part.read(config) for part in (parts or parts_of(config))[:2]]
+    first = read[0].examples[0].columns
+    examples = [in_columns(each, first) for part in read for each in part.examples]
+    seed = config.seed + repeat
+    numbers = fold_numbers(examples, folds, seed)
+    if len(set(numbers)) < folds:
+        what = f"there are not enough different examples, or groups, for {folds} folds"
+        raise DataError(what, where=read[0].where, todo="give more examples, or fewer folds")
+    labels = Labels.learn(each.labels for each in examples)
+    truth = truth_of(examples, labels)
+    found = np.zeros(truth.shape)
+    linear = np.zeros(truth.shape) if config.input == "text" and is_available() else None
+    data = replace(config.data, train=(), validation=(), test=())
+    scores = list[float]()
+    for number in range(folds):
+        held_out = np.flatnonzero(numbers == number)
+        others = [each for each, n in zip(examples, numbers, strict=True) if n != number]
+        with TemporaryDirectory() as folder:
+            run = replace(config, data=data, folder=folder, seed=seed)
+            ended = train(run, examples=others, restart=True, observers=(), resumable=False)
+            if not ended.finished:
+                raise KeyboardInterrupt
+            model = load_classifier(folder, options)
+            own = np.array([labels.index(name) for name in model.labels])
+            tested = [examples[i] for i in held_out]
+            found[np.ix_(held_out, own)] = model.probabilities(tested)
+        if linear is not None:
+            linear = _add_linear(linear, others, tested, held_out, labels, config)
+        scores.append(_accuracy(found[held_out], truth[held_out], config))
+        if progress is not None:
+            progress(number + 1)
+    system = ClassifierSystem(
+        config, labels, lambda _: found, partial(_as_baseline, linear, len(examples), folds)
+    )
+    name = config.folder or "this run"
+    return Validated(score_classifiers(read[0].where, {name: system}, {name: examples}), scores)
+
+
+def _accuracy(probabilities: np.ndarray, truth: np.ndarray, config: RunConfig) -> float:
+    from clearhead.evaluation.class_scores import correct_answers
+
+    right = correct_answers(probabilities, truth, config.classifier.multi_label)
+    return 100 * float(np.mean(right))
+
+
+def _add_linear(
+    linear: np.ndarray,
+    others: Sequence[Labelled[Any]],
+    tested: Sequence[Labelled[Any]],
+    rows: np.ndarray,
+    labels: Labels,
+    config: RunConfig,
+) -> np.ndarray | None:
+    """The probabilities of linear models, with those of a fold; None if scikit-learn failed."""
+    texts = [each.input for each in others]
+    try:
+        model = fit_baseline(texts, truth_of(others, labels), config.classifier.multi_label)
+    except BaselineError:
+        return None
+    linear[rows] = model.probabilities([each.input for each in tested])
+    return linear
+
+
+def _as_baseline(
+    probabilities: np.ndarray | None, examples: int, folds: int
+) -> LinearBaseline | None:
+    if probabilities is None:
+        return None
+    used = examples - examples // folds
+    return LinearBaseline(used, examples, lambda _: probabilities)

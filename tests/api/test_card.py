@@ -1,0 +1,41 @@
+"""The card of a model, which training writes and exports take along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead.api import export_model, train
+from small_runs import feature_run, small_run, text_run
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (text_run, ["classifies texts", "2 labels: ", "95 % interval", "144 of 144 examples"]),
+        (feature_run, ["classifies sequences", "3 labels: ", "95 % interval", "frames"]),
+        (small_run, ["translates from", "exact match", "pairs"]),
+    ],
+)
+def test_a_card_has_the_data_the_scores_and_the_limits(
+    tmp_path: Path, make: Any, words: list[str]
+) -> None:
+    config = make(tmp_path)
+    train(config, observers=())
+    text = (Path(config.folder) / "card.md").read_text()
+    assert text.startswith(f"# {Path(config.folder).name}\n")
+    for title in ("## Data", "## Scores", "## Limits"):
+        assert f"\n{title}\n" in text
+    for word in words:
+        assert word in text
+    assert "None" not in text
+
+
+def test_an_export_has_the_card(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    config = text_run(tmp_path)
+    train(config, observers=())
+    card = (Path(config.folder) / "card.md").read_bytes()
+    assert (export_model(config.folder, "onnx") / "card.md").read_bytes() == card
