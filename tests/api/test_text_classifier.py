@@ -722,6 +722,19 @@ def test_the_number_of_texts_that_are_held_out_decides_what_is_kept_and_by_what(
     assert (few.measure, many.measure) == ("loss", "accuracy")
 
 
+def test_only_an_argument_gives_classes_weights() -> None:
+    texts = [f"a b {n}" for n in range(4000)]
+    labels = ["rare" if n % 40 == 0 else "usual" for n in range(4000)]
+    for given, weights, measure in (
+        (None, "none", "accuracy"),
+        ("balanced", "balanced", "macro_f1"),
+    ):
+        model = TextClassifier(class_weight=given, validation_share=0.5)
+        examples = model._examples(texts, model._targets(labels, 4000), np.ones(4000))
+        config = model._run(examples, False, "folder")
+        assert (config.classifier.class_weights, config.measure) == (weights, measure)
+
+
 def test_pieces_are_learned_from_too() -> None:
     model = small(words=False, vocabulary=400).fit(TEXTS, LABELS)
     assert model.score(UNSEEN, RIGHT) > 0.8

@@ -366,7 +366,6 @@ class Estimator:
             **self.fixed,
             "folder": str(folder),
             "classifier.multi_label": has_several,
-            "classifier.class_weights": "balanced" if self.class_weight == "balanced" else "none",
         }
         return run_for(
             examples,
@@ -375,6 +374,7 @@ class Estimator:
             multi_label=has_several,
             start_from=str(self.start_from or ""),
             validation_share=self.validation_share,
+            class_weights="balanced" if self.class_weight == "balanced" else "none",
             words=given.get("words"),
             **changes,
         )

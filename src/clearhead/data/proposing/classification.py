@@ -175,20 +175,22 @@ def propose_for_examples(
     start_from: str = "",
     brought: Brought | None = None,
     validation_share: float = 0.1,
+    class_weights: str = "",
     words: bool | None = None,
     **changes: Any,
 ) -> CommentedConfig:
     """Propose settings for labelled examples in memory, of which these are the surveys.
 
     Without validation examples, a share of the others is held out. `words` is whether texts are
-    read by words; None: as fits. `changes` replace fields of the recipe.
+    read by words; None: as fits. `class_weights` are those of the run; "": as fits. `changes`
+    replace fields of the recipe.
     """
     form = SEQUENCES if survey.unit == "sequences" else TEXTS
     surveys: dict[Part, Survey] = {"train": survey}
     if validation is not None:
         surveys["validation"] = validation
     proposal = Proposal(form, surveys, ((), (), ()), brought, FACTS, RISE)
-    proposal.validation_share = validation_share
+    proposal.validation_share, proposal.class_weights = validation_share, class_weights
     if multi_label:
         proposal.choose("classifier.multi_label", True)
     proposal.choose("start_from", start_from)
@@ -389,6 +391,7 @@ CLASSES = (
     Row("classifier.multi_label", True, "listed",
         "There are examples with several labels (in a list, or separated by |), or with none: "
         "{listed}. If that is one name: false."),
+    Row("classifier.class_weights", Of("class_weights"), "class_weights"),
     Row("classifier.class_weights", "none", "has_one_class"),
     Row("classifier.class_weights", "none", "is_balanced", "{sizes}: no need for weights."),
     Row("classifier.class_weights", "none", "starts",

@@ -144,8 +144,9 @@ FACTS: Facts = {
 class Proposal:
     """Settings that are being chosen: `values` by dotted path, `reasons` for some of them.
 
-    `surveys` are of the parts that have examples, `files` those of all parts, `notes` are further
-    lines about the data. The warm-up is at most 1 / `rise` of the run.
+    `surveys` are of the parts that have examples, `files` those of all parts, `notes` further
+    lines about the data. `class_weights` are those that are wanted; "": as fits. The warm-up is at
+    most 1 / `rise` of the run.
     """
 
     recipe: Any  # the row of a table of sizes
@@ -165,7 +166,7 @@ class Proposal:
         self.values: dict[str, Any] = form.defaults()
         named = zip(get_args(Part), files, strict=True)
         self.values |= {f"data.{part}": tuple(names) for part, names in named}
-        self.validation_share = DataConfig().validation_share
+        self.validation_share, self.class_weights = DataConfig().validation_share, ""
         self.reasons: dict[str, str] = {}
         self.notes: list[str] = []
 
