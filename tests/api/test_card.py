@@ -31,6 +31,11 @@ def test_a_card_has_the_data_the_scores_and_the_limits(
     for word in words:
         assert word in text
     assert "None" not in text
+    (Path(config.folder) / "card.md").write_text("completed")
+    train(config, observers=())  # the run has ended
+    assert (Path(config.folder) / "card.md").read_text() == "completed"
+    train(config, observers=(), restart=True)
+    assert (Path(config.folder) / "card.md").read_text() == text
 
 
 def test_an_export_has_the_card(tmp_path: Path) -> None:

@@ -11,24 +11,26 @@ from clearhead.data.labels import Labels
 from clearhead.errors import DataError, first_few
 from clearhead.evaluation.scores import wilson_interval
 from clearhead.folder.files import write_bytes
-from clearhead.folder.model_folder import PROVENANCE, SCORES, ModelFolder, open_folder
+from clearhead.folder.model_folder import CARD, PROVENANCE, SCORES, ModelFolder, open_folder
 from clearhead.settings.declare import Runs
-
-CARD = "card.md"
-"""The file of the card in a model folder."""
 
 SHOWN_LABELS = 20
 
 
 def write_card(folder: Path) -> None:
-    """Write the card of a trained model into its folder.
+    """Write the card of a trained model into its folder, unless these weights have one already.
+
+    Somebody may have completed it.
 
     Raises:
         DataError: it cannot be written.
         ModelFolderError: the folder is damaged.
     """
     found = open_folder(folder)
-    write_bytes(found.path / CARD, "\n".join(_lines(found)).encode(), DataError)
+    path = found.path / CARD
+    if path.exists() and path.stat().st_mtime >= (found.path / SCORES).stat().st_mtime:
+        return
+    write_bytes(path, "\n".join(_lines(found)).encode(), DataError)
 
 
 def _lines(found: ModelFolder) -> Iterator[str]:

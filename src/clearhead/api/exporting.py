@@ -8,13 +8,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clearhead.api.card import CARD
 from clearhead.data.labels import Labels
 from clearhead.decoding.ctranslate2_library import NAME as CTRANSLATE2
 from clearhead.errors import ClearheadError, ExportError, meant, reason, type_of
 from clearhead.folder.exports import DESCRIPTION, command, read_export
 from clearhead.folder.files import write_bytes
-from clearhead.folder.model_folder import ModelFolder, open_folder
+from clearhead.folder.model_folder import CARD, ModelFolder, open_folder
 from clearhead.formats.registry import FORMATS, export
 from clearhead.settings import RunConfig
 

@@ -9,9 +9,11 @@
     scores.json             validation scores of these weights, with sacreBLEU's signatures; how
                             to estimate the confidence in a translation
     provenance.json         the origin of the weights: data hashes, versions, steps
+    card.md                 the above for people
     training/               only needed to resume: state, corpus, log, and checkpoints (the best;
                             until the end of a run the last few, then their average)
-    manifest.json           size and SHA-256 hash of each of these files but the corpus and the log
+    manifest.json           size and SHA-256 hash of each of these files but the card, the corpus
+                            and the log
 
 Nothing is pickled. Files that change together are replaced together (see `manifest`), so a crash
 while writing loses nothing. `open_folder` gives a `ModelFolder`: a value whose files were compared
@@ -64,7 +66,7 @@ FORMAT = 1
 """The version of the layout."""
 
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
-SCORES, PROVENANCE = "scores.json", "provenance.json"
+SCORES, PROVENANCE, CARD = "scores.json", "provenance.json", "card.md"
 
 PREPARED = tuple(
     f"{name}.{ending}"

@@ -24,6 +24,7 @@ from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reaso
 from clearhead.folder.files import make_folder, open_to_append, read_json, refuse_links, write_json
 from clearhead.folder.manifest import MANIFEST, read_entries
 from clearhead.folder.model_folder import (
+    CARD,
     PREPARED,
     PROVENANCE,
     SCORES,
@@ -43,8 +44,8 @@ LOCK = "training/.lock"
 DATA = "training/data.json"
 """The content hashes of the data that the run started with."""
 
-SELECTED_FILES = (WEIGHTS, SCORES, PROVENANCE, MANIFEST)
-"""Files of a model that a validation has selected."""
+SELECTED_FILES = (WEIGHTS, SCORES, PROVENANCE, MANIFEST, CARD)
+"""Files of a model that a validation has selected, and its card."""
 
 TRAINING_FILES = re.compile(
     r"data\.json|log\.jsonl|state(\.previous)?\.safetensors"
