@@ -112,6 +112,7 @@ def test_all_forms_of_the_same_sequences_are_the_same(form: Any, fitted: Feature
         (pandas.DataFrame(EQUAL[:, :, 0]), "channels_last", 30),
         ([frames[:, 0] for frames in WAVES], "channels_last", 1),
         (nested(EQUAL), "channels_last", 2),
+        ([frames[:, 0] for frames in EQUAL], "channels_last", 1),
     ],
 )
 def test_the_order_of_the_axes_is_found(given: Any, layout: str, features: int) -> None:

@@ -90,8 +90,11 @@ def _scores(
             line += f" (95 % interval: {low:.1f} to {high:.1f})"
         yield line
     yield ""
-    yield "The weights were chosen by these examples, so test data give somewhat lower scores:"
-    yield f"`clearhead evaluate {found.path.name}`."
+    data = "--data test.tsv"
+    if found.config.kind is Runs.TRANSLATION:
+        data = "--source test.en --reference test.de"
+    yield "Weights and settings may be chosen by these examples, so test data give lower scores:"
+    yield f"`clearhead evaluate {found.path.name} {data}`."
 
 
 def _limits(found: ModelFolder, reports: Mapping[str, Any]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from clearhead.data.reading.parts import Parts, parts_of
 from clearhead.data.validation_split import fold_numbers
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.baseline import BaselineError, LinearBaseline, fit_baseline, is_available
-from clearhead.evaluation.class_scores import ClassifierScores, truth_of
+from clearhead.evaluation.class_scores import ClassifierScores, correct_answers, truth_of
 from clearhead.evaluation.evaluate import ClassifierSystem, Report, score_classifiers
 from clearhead.settings import RunConfig
 
@@ -70,6 +70,8 @@ def cross_validate(
     if folds < 2:
         raise ConfigError(f"there cannot be {folds} folds", todo="give at least 2")
     read = [part.read(config) for part in (parts or parts_of(config))[:2]]
+    if not read[0].examples:
+        raise DataError("there are no examples", where=read[0].where)
     first = read[0].examples[0].columns
     examples = [in_columns(each, first) for part in read for each in part.examples]
     seed = config.seed + repeat
@@ -108,8 +110,6 @@ def cross_validate(
 
 
 def _accuracy(probabilities: np.ndarray, truth: np.ndarray, config: RunConfig) -> float:
-    from clearhead.evaluation.class_scores import correct_answers
-
     right = correct_answers(probabilities, truth, config.classifier.multi_label)
     return 100 * float(np.mean(right))
 

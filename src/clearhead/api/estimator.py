@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
@@ -142,9 +141,9 @@ class Estimator:
     fixed: ClassVar[Mapping[str, Any]] = FIXED
     kind: ClassVar[Runs]
 
-    @abstractmethod
     def _inputs(self, X: Any, is_fitting: bool) -> Inputs:  # noqa: N803
         """The inputs of `fit`, or of a fitted classifier; a DataError if they cannot be used."""
+        raise NotImplementedError
 
     def fit(
         self,
@@ -270,6 +269,12 @@ class Estimator:
                 raise DataError(f"there are no {self._unit} to score")
             targets = self._targets(y, len(predicted))
             weights = self._weights(sample_weight, targets, balanced=False)
+            if targets.has_several != self.model_.multi_label:
+                todo = "give them in the form of those that it was fitted to"
+                raise DataError("the labels have another form than in the training", todo=todo)
+            if targets.has_several and targets.classes.tolist() != self.classes_.tolist():
+                what = f"the labels are {targets.classes.tolist()}, not {self.classes_.tolist()}"
+                raise DataError(what, todo="give a column for each, in this order")
         if targets.has_several:
             right = (predicted == _indicators(targets)).all(axis=1)
         else:
@@ -374,7 +379,7 @@ class Estimator:
             multi_label=has_several,
             start_from=str(self.start_from or ""),
             validation_share=self.validation_share,
-            class_weights="balanced" if self.class_weight == "balanced" else "none",
+            class_weights="balanced" if _is_balanced(self.class_weight) else "none",
             words=given.get("words"),
             **changes,
         )
@@ -417,18 +422,19 @@ class Estimator:
         """The weight of each example, (N,): what is given, and that of its class."""
         count = len(targets.numbers)
         weights = np.ones(count) if given is None else _weights(given, count)
-        if not balanced or self.class_weight is None or self.class_weight == "balanced":
+        given_weights = self.class_weight
+        if not balanced or given_weights is None or _is_balanced(given_weights):
             return weights
-        if not isinstance(self.class_weight, Mapping):
+        try:
+            assert isinstance(given_weights, Mapping)
+            # A fold may lack some of the labels.
+            of_class = [float(given_weights.get(each, 1.0)) for each in targets.classes.tolist()]
+            assert min(of_class) >= 0
+        except (AssertionError, TypeError, ValueError):
             raise ConfigError(
-                f'class_weight is {self.class_weight!r}, not "balanced", a mapping or None',
-                where=f"{type(self).__name__}(class_weight={self.class_weight!r})",
-            )
-        if unknown := [each for each in self.class_weight if each not in targets.classes]:
-            raise DataError(f"class_weight has a label that is not in y: {unknown[0]!r}")
-        of_class = [float(self.class_weight.get(each, 1.0)) for each in targets.classes.tolist()]
-        if min(of_class) < 0:
-            raise DataError("a weight of class_weight is negative")
+                'class_weight is not "balanced", None, or a mapping from labels to weights from 0',
+                where=f"{type(self).__name__}(class_weight={given_weights!r})",
+            ) from None
         return weights * [np.prod([of_class[n] for n in each]) for each in targets.numbers]
 
     @contextmanager
@@ -454,6 +460,10 @@ class Estimator:
                     error.what = error.what.replace(setting, name)
             error.why, error.todo = _in_python(error.why), _in_python(error.todo)
             raise
+
+
+def _is_balanced(class_weight: Any) -> bool:
+    return isinstance(class_weight, str) and class_weight == "balanced"
 
 
 def _in_python(text: str | None) -> str | None:

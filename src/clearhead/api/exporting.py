@@ -78,7 +78,8 @@ def export_model(
             report(sentence)
     if (card := found.path / CARD).is_file():
         name = "README.md" if format == "huggingface" else CARD
-        write_bytes(path / name, card.read_bytes(), ExportError)
+        if not (path / name).exists():  # somebody may have completed it
+            write_bytes(path / name, card.read_bytes(), ExportError)
     return path
 
 

@@ -44,7 +44,7 @@ class FeatureClassifier(Estimator):
             (frames, features). "auto": features are the axis that is equally long in all sequences;
             if both are, the shorter one.
         layers: number of encoder layers.
-        d_model: width of the encoder; its feed-forward networks are twice as wide.
+        d_model: width of the encoder; if it is given, its feed-forward networks are twice as wide.
         heads: number of attention heads; must divide `d_model`.
         convolution: width of the convolution over the frames, or several widths; 0: none.
         pooling: how the vectors of a sequence become one vector.
@@ -132,10 +132,12 @@ def _read(X: Any) -> _Read:  # noqa: N803
                 return _Read([])
             if any(hasattr(each, "columns") for each in X):
                 return _Read([_numbers(each) for each in X], "channels_last")
-        # Sequences of unequal lengths are no array.
-        is_list = isinstance(X, list) and len({np.shape(each) for each in map(_numbers, X)}) > 1
-        if is_list:
-            return _Read([_numbers(each) for each in X])
+        if isinstance(X, list):
+            arrays = [_numbers(each) for each in X]
+            is_one = all(isinstance(each, np.ndarray) and each.ndim == 1 for each in X)
+            # Sequences of unequal lengths are no array; a list of arrays has one feature.
+            if is_one or len({array.shape for array in arrays}) > 1:
+                return _Read(arrays)
         X = _numbers(X)  # noqa: N806
     if X.dtype.kind == "O" and X.ndim == 1:
         return _read(list(X))
@@ -165,8 +167,8 @@ def _of_table(table: Any) -> _Read:
         # Each cell is a series.
         rows = [[_numbers(cell) for cell in row] for row in values]
         for number, row in enumerate(rows, start=1):
-            if len({len(cell) for cell in row}) > 1:
-                what = "the features of a sequence have unequal numbers of frames"
+            if len({cell.shape for cell in row}) > 1 or row[0].ndim != 1:
+                what = "the features of a sequence are not series of equal lengths"
                 raise DataError(what, where=f"sequence {number}")
         return _Read([np.stack(row, axis=1) for row in rows], "channels_last")
     return _read(_numbers(values))

@@ -14,6 +14,7 @@ from clearhead.data.proposing.survey import (
     survey_labelled_sequences,
     survey_labelled_texts,
 )
+from clearhead.data.reading.feature_sequences import of_one_width
 from clearhead.data.reading.labelled import Labelled
 from clearhead.data.reading.parts import Given, labelled_example
 from clearhead.errors import DataError
@@ -43,8 +44,12 @@ def propose(
         DataError: there are no examples, or one has a wrong form.
         ModelFolderError: the model of `start_from` cannot be used.
     """
-    if not len(examples):
-        raise DataError("there are no examples", where="propose")
+    if not isinstance(examples, Sequence) or not examples:
+        raise DataError("there are no examples in a list", where="propose")
+    for number, each in enumerate(examples, start=1):
+        if not isinstance(each, list | tuple) or len(each) < 2:
+            what = "the example is not (text or features, label)"
+            raise DataError(what, where=f"example {number}", why=f"it is {each!r}"[:200])
     # A `Labelled` example always has a tuple of labels.
     several = any(
         isinstance(each[1], list | tuple) and not (isinstance(each, Labelled) and len(each[1]) == 1)
@@ -68,7 +73,8 @@ def labelled_examples(
     """Examples of `Given` that are checked; a DataError if one has a wrong form."""
     classifier = ClassifierConfig(multi_label=multi_label)
     config = RunConfig(task="classification", input=input, classifier=classifier)
-    return [labelled_example(each, number, part, config) for number, each in enumerate(given, 1)]
+    found = (labelled_example(each, number, part, config) for number, each in enumerate(given, 1))
+    return list(of_one_width(found) if input == "features" else found)
 
 
 def run_for(

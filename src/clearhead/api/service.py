@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -801,4 +801,7 @@ def _lower_priority() -> None:
     When all cores compute, a request is still read, answered or refused at once.
     """
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PRIORITY)
+        thread = threading.get_native_id()
+        with suppress(OSError):  # it may not be raised again
+            lowest = max(PRIORITY, os.getpriority(os.PRIO_PROCESS, thread))
+            os.setpriority(os.PRIO_PROCESS, thread, lowest)

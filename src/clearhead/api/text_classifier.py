@@ -30,7 +30,7 @@ class TextClassifier(Estimator):
             default is words if spaces separate them and there are fewer than 20,000 short texts.
         vocabulary: maximum number of words or pieces.
         layers: number of encoder layers.
-        d_model: width of the encoder; its feed-forward networks are twice as wide.
+        d_model: width of the encoder; if it is given, its feed-forward networks are twice as wide.
         heads: number of attention heads; must divide `d_model`.
         convolution: width of the convolution over the embeddings, or several widths; 0: none.
         pooling: how the vectors of a text become one vector.

@@ -4,7 +4,7 @@ Each input gives one line: the most probable label, a tab, and its probability.
 With --top N the line has the N most probable labels, with --columns the
 probability of each label, after a line with their names. If inputs can have several
 labels, it has all labels with a probability of at least 0.5, perhaps none,
-unless --top gives their number. An empty line gives an empty line. The
+unless --top gives their number. An empty line gives an empty line, or empty cells. The
 probabilities are calibrated on the validation data.
 
 A warning is printed for texts that look different from the training text, for

@@ -215,6 +215,7 @@ def _cross_validate(args: Namespace) -> None:
     else:
         config = open_folder(path).config
         parts = parts_of_run(path, config)
+    reject_unfit(args, config)
     repeats = args.repeats or 1
     with Counter(sys.stderr, args.folds * repeats, "folds") as counter:
         for repeat in range(repeats):

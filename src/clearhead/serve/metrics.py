@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -80,7 +81,8 @@ class Metrics:
         for path in Path(os.environ[MULTIPLE]).glob("gauge_live*.db"):
             process = int(path.stem.rpartition("_")[2])
             if not _runs(process):
-                mark_process_dead(process)
+                with suppress(FileNotFoundError):  # another process has done it
+                    mark_process_dead(process)
         registry = CollectorRegistry()
         MultiProcessCollector(registry)
         return generate_latest(registry)

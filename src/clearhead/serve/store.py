@@ -53,8 +53,10 @@ class Store:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         return name
 
-    def runs(self, process: str) -> bool:
+    def runs(self, process: object) -> bool:
         """Whether a process still runs."""
+        if not isinstance(process, str):
+            return False  # of an earlier version
         path = self._path("process", process, "lock")
         try:
             with path.open() as lock:
@@ -70,6 +72,7 @@ class Store:
         """Tell other processes that this one has ended."""
         if self._lock is not None:
             self._lock.close()
+            Path(self._lock.name).unlink(missing_ok=True)
 
     def add(
         self, kind: str, entry: dict[str, Any], files: dict[str, bytes], expected: int = 0

@@ -82,7 +82,7 @@ WORDS: dict[str, Any] = {"convolution": (3, 4, 5), "ngrams": WORD_NGRAMS}
 # below, batch, peak, warm-up, epochs, dropout, head, layers, d_model, d_ff, heads
 WORD_RECIPES = (
     _row(1_000, 512, 2e-3, 100, 40, 0.1, 0.5, 1, 300, 256, 4, **WORDS),
-    _row(FEW_TEXTS, 1024, 2e-3, 300, 20, 0.1, 0.5, 1, 300, 256, 4, **WORDS),
+    _row(math.inf, 1024, 2e-3, 300, 20, 0.1, 0.5, 1, 300, 256, 4, **WORDS),
 )
 # the same and convolution, vocabulary, lower, sampling, word dropout
 PIECE_RECIPES = (
