@@ -203,7 +203,7 @@ def keep_freed_memory() -> None:
     if tune is not None:
         tune(-4, 0)  # M_MMAP_MAX in malloc.h: no separate mappings
         tune(-1, -1)  # M_TRIM_THRESHOLD: never return memory
-        tune(-8, 2)  # M_ARENA_MAX: threads share what is kept
+        tune(-8, 6)  # M_ARENA_MAX: threads share what is kept
 
 
 @contextmanager
