@@ -25,7 +25,7 @@ def test_a_card_has_the_data_the_scores_and_the_limits(
     config = make(tmp_path)
     train(config, observers=())
     text = (Path(config.folder) / "card.md").read_text()
-    assert text.startswith(f"# {Path(config.folder).name}\n")
+    assert text.splitlines()[1] == f"# {Path(config.folder).name}"
     for title in ("## Data", "## Scores", "## Limits"):
         assert f"\n{title}\n" in text
     for word in words:
@@ -42,5 +42,12 @@ def test_an_export_has_the_card(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     config = text_run(tmp_path)
     train(config, observers=())
-    card = (Path(config.folder) / "card.md").read_bytes()
-    assert (export_model(config.folder, "onnx") / "card.md").read_bytes() == card
+    card = Path(config.folder) / "card.md"
+    copy = export_model(config.folder, "onnx") / "card.md"
+    assert copy.read_bytes() == card.read_bytes()
+    card.write_text(card.read_text() + "of a later training")
+    export_model(config.folder, "onnx")
+    assert copy.read_bytes() == card.read_bytes()
+    copy.write_text("completed")
+    export_model(config.folder, "onnx")
+    assert copy.read_text() == "completed"

@@ -14,23 +14,27 @@ from clearhead.folder.files import write_bytes
 from clearhead.folder.model_folder import CARD, PROVENANCE, SCORES, ModelFolder, open_folder
 from clearhead.settings.declare import Runs
 
+MARK = "<!-- clearhead replaces this file. Remove this line to keep your changes. -->"
+"""The first line of a card."""
+
 SHOWN_LABELS = 20
 
 
 def write_card(folder: Path) -> None:
-    """Write the card of a trained model into its folder, unless these weights have one already.
-
-    Somebody may have completed it.
+    """Write the card of a trained model into its folder, unless somebody has changed it.
 
     Raises:
         DataError: it cannot be written.
         ModelFolderError: the folder is damaged.
     """
     found = open_folder(folder)
-    path = found.path / CARD
-    if path.exists() and path.stat().st_mtime >= (found.path / SCORES).stat().st_mtime:
-        return
-    write_bytes(path, "\n".join(_lines(found)).encode(), DataError)
+    if is_replaceable(path := found.path / CARD):
+        write_bytes(path, "\n".join([MARK, *_lines(found)]).encode(), DataError)
+
+
+def is_replaceable(path: Path) -> bool:
+    """Whether there is no card, or one that nobody has made their own."""
+    return not path.exists() or path.read_bytes().startswith(MARK.encode())
 
 
 def _lines(found: ModelFolder) -> Iterator[str]:

@@ -90,7 +90,8 @@ IN_PYTHON = {
     f"{IN_MEMORY}; {INSIST}": "give the examples first, then their labels: fit(X, y)",
     ELSEWHERE: "choose another folder: folder='runs/other'",
     'train with data.missing = "interpolate"': 'fit with missing="interpolate"',
-    **{path: name for name, path in SETTINGS.items()},
+    # A name without a section, such as seed, may be a word of the user's.
+    **{path: name for name, path in SETTINGS.items() if "." in path},
 }
 """What replaces advice about settings and commands, and paths of settings, in an error."""
 
@@ -367,14 +368,9 @@ class Estimator:
         changes = {of: given[name] for name, of in OF_RECIPE.items() if name in given}
         if "d_model" in changes:
             changes["d_ff"] = 2 * changes["d_model"]
-        settings |= {
-            **self.fixed,
-            "folder": str(folder),
-            "classifier.multi_label": has_several,
-        }
         return run_for(
             examples,
-            settings,
+            {**settings, **self.fixed, "folder": str(folder)},
             drops_duplicates=False,
             multi_label=has_several,
             start_from=str(self.start_from or ""),
@@ -422,19 +418,19 @@ class Estimator:
         """The weight of each example, (N,): what is given, and that of its class."""
         count = len(targets.numbers)
         weights = np.ones(count) if given is None else _weights(given, count)
-        given_weights = self.class_weight
-        if not balanced or given_weights is None or _is_balanced(given_weights):
+        by_label = self.class_weight
+        if not balanced or by_label is None or _is_balanced(by_label):
             return weights
-        try:
-            assert isinstance(given_weights, Mapping)
+        of_class = list[float]()
+        if isinstance(by_label, Mapping):
             # A fold may lack some of the labels.
-            of_class = [float(given_weights.get(each, 1.0)) for each in targets.classes.tolist()]
-            assert min(of_class) >= 0
-        except (AssertionError, TypeError, ValueError):
+            with suppress(TypeError, ValueError):
+                of_class = [float(by_label.get(each, 1.0)) for each in targets.classes.tolist()]
+        if not of_class or min(of_class) < 0:
             raise ConfigError(
                 'class_weight is not "balanced", None, or a mapping from labels to weights from 0',
-                where=f"{type(self).__name__}(class_weight={given_weights!r})",
-            ) from None
+                where=f"{type(self).__name__}(class_weight={by_label!r})",
+            )
         return weights * [np.prod([of_class[n] for n in each]) for each in targets.numbers]
 
     @contextmanager

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clearhead.api.card import is_replaceable
 from clearhead.data.labels import Labels
 from clearhead.decoding.ctranslate2_library import NAME as CTRANSLATE2
 from clearhead.errors import ClearheadError, ExportError, meant, reason, type_of
@@ -76,10 +77,9 @@ def export_model(
     for sentence in export(found, format, path, **options):
         if report is not None:
             report(sentence)
-    if (card := found.path / CARD).is_file():
-        name = "README.md" if format == "huggingface" else CARD
-        if not (path / name).exists():  # somebody may have completed it
-            write_bytes(path / name, card.read_bytes(), ExportError)
+    copy = path / ("README.md" if format == "huggingface" else CARD)
+    if (card := found.path / CARD).is_file() and is_replaceable(copy):
+        write_bytes(copy, card.read_bytes(), ExportError)
     return path
 
 

@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clearhead.data.proposing.classification import propose_for_examples
-from clearhead.data.proposing.survey import (
-    Survey,
-    survey_labelled_sequences,
-    survey_labelled_texts,
-)
+from clearhead.data.proposing.survey import survey_labelled_sequences, survey_labelled_texts
 from clearhead.data.reading.feature_sequences import of_one_width
 from clearhead.data.reading.labelled import Labelled
 from clearhead.data.reading.parts import Given, labelled_example
@@ -92,12 +88,8 @@ def run_for(
     `changes` are those of `propose_for_examples`.
     """
     is_text = isinstance(examples[0].input, str)
-
-    def surveyed(part: Sequence[Labelled[Any]], name: str) -> Survey:
-        survey = survey_labelled_texts if is_text else survey_labelled_sequences
-        return survey(part, name)
-
-    survey, brought = surveyed(examples, "examples"), None
+    survey_of = survey_labelled_texts if is_text else survey_labelled_sequences
+    survey, brought = survey_of(examples, "examples"), None
     if not drops_duplicates:
         survey = replace(survey, distinct=1.0)
     if start_from:
@@ -108,7 +100,7 @@ def run_for(
         brought = brought_by(start_from, "classification", "text" if is_text else "features")
     proposed = propose_for_examples(
         survey,
-        surveyed(validation, "validation") if validation else None,
+        survey_of(validation, "validation") if validation else None,
         multi_label=multi_label,
         start_from=start_from,
         brought=brought,

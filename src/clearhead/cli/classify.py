@@ -1,11 +1,12 @@
 """Classify lines of text, or sequences of features.
 
 Each input gives one line: the most probable label, a tab, and its probability.
-With --top N the line has the N most probable labels, with --columns the
-probability of each label, after a line with their names. If inputs can have several
+With --top N the line has the N most probable labels. If inputs can have several
 labels, it has all labels with a probability of at least 0.5, perhaps none,
-unless --top gives their number. An empty line gives an empty line, or empty cells. The
-probabilities are calibrated on the validation data.
+unless --top gives their number. With --columns the output is a table: a line with
+the names of all labels, then a line with their probabilities for each input. An
+empty line gives a line without labels. The probabilities are calibrated on the
+validation data.
 
 A warning is printed for texts that look different from the training text, for
 example with capitals if the training text has none. --normalise converts them.

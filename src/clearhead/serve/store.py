@@ -69,7 +69,7 @@ class Store:
         return False
 
     def close(self) -> None:
-        """Tell other processes that this one has ended."""
+        """Release and remove the lock of this process."""
         if self._lock is not None:
             self._lock.close()
             Path(self._lock.name).unlink(missing_ok=True)
