@@ -11,6 +11,7 @@ import pty
 import re
 import sys
 import threading
+import time
 import tty
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,8 @@ from small_runs import SMALL_MODEL
 
 OF_DISPLAYS = re.compile(r"\r|\x1b\[(?:\?25[lh]|1A|2?K|0m|1m|36m|1;36m|[\d;]*m(?=━|╺|╸|\x1b\[0m))")
 """What the live screen and the counter send: colours of labels and of the bar, and the cursor."""
+
+END = "(the end of what was shown)"
 
 LABELS = tuple(text for text in LINES if not CONTROL.search(text))
 """Those without control characters, which labels may not have."""
@@ -72,10 +75,16 @@ class Screen:
 
     def shown(self) -> str:
         """All that arrived; nothing more can be written."""
+        # The kernel may drop what is under way when the last writer closes: wait for this mark.
+        self.stream.write(END)
+        self.stream.flush()
+        until = time.monotonic() + 60
+        while not self._received.endswith(END.encode()) and time.monotonic() < until:
+            time.sleep(0.001)
         self.stream.close()
         self._reader.join(60)
         os.close(self._master)
-        return self._received.decode()
+        return self._received.decode().removesuffix(END)
 
 
 @pytest.fixture

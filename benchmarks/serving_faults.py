@@ -1,7 +1,7 @@
 """Overload a server, disconnect, kill and end it, retrain its model; count what is lost.
 
-    .venv/bin/python tests/faults/serving.py runs/phrasebook-en-es     # 8 minutes
-    .venv/bin/python tests/faults/serving.py runs/phrasebook-en-es --seconds 5 --requests 2000
+    python benchmarks/serving_faults.py runs/phrasebook-de-en     # 12 minutes
+    python benchmarks/serving_faults.py runs/phrasebook-de-en --seconds 5 --requests 2000
 
 The model is a translator with an export for CTranslate2, as `make demo` writes it. The sentences
 are those of its validation data. The load comes from another process on the same machine.
@@ -9,6 +9,7 @@ are those of its validation data. The load comes from another process on the sam
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -28,13 +29,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from run_processes import ROOT, helper
+from command import exit_code_of, make_parser, positive
+from results import Results, line
 
 from clearhead.api import load_translator
 from clearhead.inspect.subject import pairs_of
 
-command, results_ = helper("command"), helper("results")
-
+ROOT = Path(__file__).parents[1]
 CLIENTS = 64
 SENTENCES = 500
 
@@ -111,20 +112,18 @@ def loading(port: int, sentences: str, *words: str) -> Callable[[], dict[str, An
 
 def main(words: list[str] | None = None) -> int:
     """Make each fault, and record."""
-    parser = command.make_parser(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("folder", metavar="FOLDER", type=Path)
-    number = command.positive
-    parser.add_argument("--seconds", type=number, default=60, help="of overload (default: 60)")
+    parser.add_argument("--seconds", type=positive, default=60, help="of overload (default: 60)")
     parser.add_argument(
-        "--requests", type=number, default=100_000, help="of the long load (default: 100000)"
+        "--requests", type=positive, default=100_000, help="of the long load (default: 100000)"
     )
     options = parser.parse_args(words)
-    return command.exit_code_of(
-        partial(measure, options, results_.Results("serving_faults", words, options.output))
-    )
+    results = Results("serving_faults", words, options.output)
+    return exit_code_of(partial(measure, options, results))
 
 
-def measure(options: Any, results: Any) -> None:
+def measure(options: argparse.Namespace, results: Results) -> None:
     """All faults."""
     pairs = islice(pairs_of(load_translator(options.folder)), SENTENCES)
     sentences = "\n".join(source for source, _ in pairs)
@@ -132,16 +131,19 @@ def measure(options: Any, results: Any) -> None:
     def add(measure: str, unit: str, value: float, claim: str | None = None, **fields: Any) -> None:
         subject = options.folder.name
         record = results.add(measure, unit, [value], subject=subject, claim=claim, **fields)
-        print(results_.line(record) if claim else f"{measure}: {value:.1f} {unit}", flush=True)
+        print(line(record) if claim else f"{measure}: {value:.1f} {unit}", flush=True)
         results.write()
 
     overload(options, sentences, add)
+    lost = dict[str, int]()
     for fault in (disconnects, slow_clients, killed_worker, ended, retrained):
         name = str(fault.__doc__).partition(":")[0]
-        add(name, "requests", fault(options.folder, sentences), "serving-lost")
+        lost[name] = fault(options.folder, sentences)
+        print(f"{name}: {lost[name]} requests lost", flush=True)
+    add("five faults", "requests", sum(lost.values()), "serving-lost", more=lost)
 
 
-def overload(options: Any, sentences: str, add: Callable[..., None]) -> None:
+def overload(options: argparse.Namespace, sentences: str, add: Callable[..., None]) -> None:
     """Ten times the load that the server can take; then many requests."""
     with serving(options.folder) as server:
         clients = ["--clients", str(CLIENTS)]
