@@ -169,6 +169,16 @@ def test_sequences_to_classify_have_the_features_of_the_training(
     assert fitted.predict([]).shape == (0,)
 
 
+def test_few_sequences_have_random_kernels_as_long_as_the_longest(
+    fitted: FeatureClassifier,
+) -> None:
+    head = fitted.model_.config.classifier
+    assert head.kernels > 0
+    assert head.kernel_reach == max(map(len, WAVES))
+    without = small(kernels=0, epochs=1).fit(WAVES, LABELS)
+    assert without.model_.model.kernels is None
+
+
 def test_missing_values_are_filled() -> None:
     holes = [frames.copy() for frames in WAVES]
     for frames in holes:
@@ -208,6 +218,7 @@ FOUR = "there are four different rows; equal ones stay together, so none are lef
 NOT_FOR_SEQUENCES = {
     "check_sample_weights_shape": FOUR,
     "check_sample_weights_not_overwritten": FOUR,
+    "check_class_weight_classifiers": "the kernels separate the points, whatever their weights",
     "check_sample_weight_equivalence_on_dense_data": "other sequences make other batches",
     "check_methods_subset_invariance": "in batches of other sizes float32 rounds otherwise",
 }

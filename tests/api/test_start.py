@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from clearhead import api
 from clearhead.data.judging.text_style import TextStyles
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError
-from clearhead.folder.model_folder import open_folder
+from clearhead.folder.model_folder import WEIGHTS, open_folder
+from clearhead.folder.tensors import read_tensors
 from clearhead.settings import config_from
 from fake_translator import run
-from small_runs import small_run
+from small_runs import feature_run, small_run
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -125,3 +127,20 @@ def test_new_words_that_would_never_be_trained_are_rejected() -> None:
             }
         )
     assert raised.value.setting == "tokenizer.new_words"
+
+
+def test_random_kernels_go_with_the_output_layer(tmp_path: Path) -> None:
+    steps = {"max_steps": 2, "validate_every": 2}
+
+    def kernels(name: str, count: int, seed: int, start_from: str = "") -> np.ndarray:
+        head = {"kernels": count, "kernel_reach": 20}
+        config = feature_run(tmp_path, name, classifier=head, training=steps)
+        config = dataclasses.replace(config, seed=seed, start_from=start_from)
+        api.train(config, observers=())
+        return read_tensors(tmp_path / name / WEIGHTS)[0]["kernels.weight"].numpy()
+
+    first = kernels("first", 6, seed=1)
+    np.testing.assert_array_equal(kernels("second", 6, 2, str(tmp_path / "first")), first)
+    other = kernels("third", 7, 2, str(tmp_path / "first"))
+    assert len(other) == 7
+    assert not np.isin(other, first[first != 0]).any()

@@ -6,11 +6,14 @@ import importlib.abc
 import json
 import random
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -19,6 +22,7 @@ from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
 from clearhead.data.labels import Labels
 from clearhead.data.reading.labelled import Labelled
+from clearhead.data.reading.parts import read_examples
 from clearhead.evaluation import baseline
 from clearhead.evaluation.baseline import (
     TOKEN,
@@ -42,6 +46,15 @@ def texts_of(count: int, seed: int = 1) -> tuple[list[str], np.ndarray]:
     return texts, np.eye(3, dtype=bool)[first]
 
 
+TEXTS = config_from({"task": "classification"})
+SEVERAL = config_from({"task": "classification", "classifier": {"multi_label": True}})
+
+
+def examples_of(inputs: Sequence[Any]) -> list[Labelled[Any]]:
+    """Examples whose labels are not read."""
+    return [Labelled(each, ("any",), f"example {n}") for n, each in enumerate(inputs, start=1)]
+
+
 def test_it_is_scikit_learns_one_versus_rest_model_on_words_and_punctuation() -> None:
     texts, truth = texts_of(120)
     unseen = ["a ? b", "c", "", "nothing known"]
@@ -49,15 +62,16 @@ def test_it_is_scikit_learns_one_versus_rest_model_on_words_and_punctuation() ->
     linear = OneVsRestClassifier(LogisticRegression(C=10, solver="liblinear", random_state=0))
     linear.fit(tfidf.fit_transform(texts), truth.argmax(axis=1))
     expected = linear.predict_proba(tfidf.transform(unseen))
-    found = fit_baseline(texts, truth)
-    np.testing.assert_allclose(found.probabilities(unseen), expected)
+    found = fit_baseline(examples_of(texts), truth, TEXTS)
+    np.testing.assert_allclose(found.probabilities(examples_of(unseen)), expected)
     assert found.amount == "120 texts"
 
 
 def test_it_learns_several_labels_a_text() -> None:
     texts, _ = texts_of(300)
     truth = np.array([["a" in text, "?" in text, False] for text in texts])
-    found = fit_baseline(texts, truth, multi_label=True).probabilities(["a b", "c ?", "d"])
+    linear = fit_baseline(examples_of(texts), truth, SEVERAL)
+    found = linear.probabilities(examples_of(["a b", "c ?", "d"]))
     np.testing.assert_array_equal(found >= 0.5, [[1, 0, 0], [0, 1, 0], [0, 0, 0]])
 
 
@@ -67,7 +81,8 @@ def test_where_there_is_nothing_to_learn_the_shares_of_the_labels_are_given(
     texts: list[str], labels: list[int]
 ) -> None:
     truth = np.eye(2, dtype=bool)[labels]
-    found = fit_baseline(texts, truth).probabilities(["", "some words"])
+    linear = fit_baseline(examples_of(texts), truth, TEXTS)
+    found = linear.probabilities(examples_of(["", "some words"]))
     if not any(map(str.strip, texts)) or len(set(labels)) == 1:
         np.testing.assert_allclose(found, [truth.mean(axis=0)] * 2)
     np.testing.assert_allclose(found.sum(axis=1), 1)
@@ -75,15 +90,15 @@ def test_where_there_is_nothing_to_learn_the_shares_of_the_labels_are_given(
 
 def test_of_many_texts_a_sample_is_used_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, truth = texts_of(400)
-    length = len(texts[0])
+    length, examples = len(texts[0]), examples_of(texts)
     monkeypatch.setattr(baseline, "MOST_WORK", 100 * length * (3 + 1))
-    found = fit_baseline(texts, truth)
+    found = fit_baseline(examples, truth, TEXTS)
     assert (found.fitted_on, found.amount) == (100, "100 of 400 texts")
-    again = fit_baseline(texts, truth)
-    np.testing.assert_array_equal(found.probabilities(texts), again.probabilities(texts))
+    again = fit_baseline(examples, truth, TEXTS)
+    np.testing.assert_array_equal(found.probabilities(examples), again.probabilities(examples))
     # One text is always used, and a class may be missing.
     monkeypatch.setattr(baseline, "MOST_WORK", 0)
-    alone = fit_baseline(texts, truth).probabilities(texts)
+    alone = fit_baseline(examples, truth, TEXTS).probabilities(examples)
     assert set(alone.ravel()) == {0.0, 1.0}
 
 
@@ -93,7 +108,7 @@ def test_training_ends_with_the_scores_of_both(tmp_path: Path) -> None:
     ended = train(config, observers=[watcher])
     note = watcher.events[-1]
     assert isinstance(note, Note)
-    assert note.text.startswith("linear baseline: accuracy ")
+    assert note.text.startswith("linear baseline (TF-IDF): accuracy ")
     assert f"this model: accuracy {ended.scores['accuracy']:.2f}" in note.text
     # Before training, the score is the same.
     assert note.text.startswith(baseline_on_files(config) or "nothing")
@@ -114,15 +129,32 @@ def test_a_model_behind_the_baseline_is_advised_to_start_from_another(
 
 
 @pytest.mark.slow
-def test_an_unwatched_run_and_one_on_features_have_no_baseline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watcher = Watcher()
-    train(feature_run(tmp_path), observers=[watcher])
+def test_an_unwatched_run_has_no_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baseline, "fit_baseline", None)
-    train(text_run(tmp_path, "unwatched"), observers=())
-    assert not any("baseline" in e.text for e in watcher.events if isinstance(e, Note))
-    assert baseline_on_files(feature_run(tmp_path)) is None
+    assert train(text_run(tmp_path), observers=()).finished
+
+
+@pytest.mark.slow
+def test_one_of_sequences_reads_what_random_kernels_find(tmp_path: Path) -> None:
+    config, watcher = feature_run(tmp_path), Watcher()
+    before = torch.get_rng_state()
+    line = baseline_on_files(config)
+    assert torch.equal(torch.get_rng_state(), before)
+    train(config, observers=[watcher])
+    note = watcher.events[-1]
+    assert isinstance(note, Note)
+    assert note.text.startswith(line or "nothing")
+    assert "1,000 random kernels" in note.text
+    folder = Path(config.folder)
+    labels = Labels.of(open_folder(folder))
+    linear = baseline_of_run(folder, config, labels)
+    assert linear is not None
+    assert linear.amount.endswith(" sequences")
+    examples = read_examples(config.data.train[0], config)
+    given = linear.probabilities(examples)
+    np.testing.assert_allclose(given.sum(axis=1), 1)
+    right = [labels.names[n] == e.labels[0] for n, e in zip(given.argmax(1), examples, strict=True)]
+    assert np.mean(right) > 0.9
 
 
 def test_it_is_fitted_anew_on_the_files_of_a_run(tmp_path: Path) -> None:
@@ -133,12 +165,11 @@ def test_it_is_fitted_anew_on_the_files_of_a_run(tmp_path: Path) -> None:
     found = baseline_of_run(folder, config, labels)
     assert found is not None
     warm = list(labels.names).index("warm")
-    assert found.probabilities(["a red b"])[0, warm] > 0.5
-    assert baseline_of_run(folder, replace(config, input="features"), labels) is None
+    assert found.probabilities(examples_of(["a red b"]))[0, warm] > 0.5
     formed = replace(config, tokenizer=replace(config.tokenizer, normal_form="sources"))
     found = baseline_of_run(folder, formed, labels)
     assert found is not None  # it reads texts in the form of those that it was fitted on
-    seen, unseen = found.probabilities(["a red b", "a re\u200bd\xa0b"])
+    seen, unseen = found.probabilities(examples_of(["a red b", "a re\u200bd\xa0b"]))
     np.testing.assert_array_equal(seen, unseen)
 
 
@@ -226,7 +257,9 @@ def test_the_commands_put_it_beside_the_model(
     words = ("init", "run", "--task", "classification", "--train", "train.tsv")
     code, _, err = run(*words)
     assert code == 0
-    assert any(line.startswith("clearhead: linear baseline: loss ") for line in err.splitlines())
+    assert any(
+        line.startswith("clearhead: linear baseline (TF-IDF): loss ") for line in err.splitlines()
+    )
     config = text_run(tmp_path, training={"max_steps": 2, "validate_every": 2})
     config = replace(config, data=replace(config.data, train=("train.tsv",)))
     train(config, observers=())
@@ -238,7 +271,7 @@ def test_the_commands_put_it_beside_the_model(
     labels = Labels.of(open_folder(config.folder))
     linear = baseline_of_run(Path(config.folder), config, labels)
     assert linear is not None
-    given = linear.probabilities([text for _, text in rows]).argmax(axis=1)
+    given = linear.probabilities(examples_of([text for _, text in rows])).argmax(axis=1)
     right = np.array([labels.names[n] == label for n, (label, _) in zip(given, rows, strict=True)])
     assert found["accuracy"] == pytest.approx(100 * right.mean())
     texts = [text for _, text in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -10,7 +11,9 @@ import torch
 
 import clearhead
 from clearhead import nn
+from clearhead.api.loading import load_classifier
 from clearhead.errors import ConfigError, DataError
+from small_runs import feature_run
 from small_translators import Classifier
 
 SOURCE, OTHER, TARGET = [3, 4, 5, 6], [9, 8, 7, 3], [4, 7, 5]
@@ -57,6 +60,21 @@ def test_the_last_row_of_a_classifiers_lens_is_its_output() -> None:
     expected = model(torch.tensor([SOURCE])).softmax(-1).max().detach()
     assert found.probabilities[-1, 0, 0] == pytest.approx(float(expected), abs=1e-6)
     assert found._repr_html_()
+
+
+def test_the_lens_of_a_classifier_includes_its_random_kernels(tmp_path: Path) -> None:
+    head = {"kernels": 8, "kernel_reach": 20}
+    steps = {"max_steps": 10, "validate_every": 10}
+    config = feature_run(tmp_path, classifier=head, training=steps)
+    clearhead.train(config, observers=())
+    classifier = load_classifier(config.folder, device="cpu")
+    frames = np.random.default_rng(1).normal(size=(12, 3))
+    found = clearhead.lens(classifier, frames)
+    expected = classifier.probabilities([frames]).max()
+    np.testing.assert_allclose(found.of_output[-1], expected, atol=1e-6)
+    torch.nn.init.zeros_(classifier.model.get_parameter("kernels.scale"))
+    other = clearhead.lens(classifier, frames)
+    assert (np.abs(other.probabilities[0] - found.probabilities[0]) > 1e-6).any()
 
 
 def test_the_last_row_of_a_lens_has_the_calibrated_probability() -> None:

@@ -84,6 +84,8 @@ OTHER: dict[str, Any] = {
     "model.ngram_vectors": 7,
     "classifier.pooling": ["first"],
     "classifier.hidden": "tanh",
+    "classifier.kernels": 20,
+    "classifier.kernel_reach": 30,
     "classifier.dropout": 0.4,
     "classifier.multi_label": True,
     "classifier.class_weights": "balanced",

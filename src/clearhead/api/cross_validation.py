@@ -82,7 +82,7 @@ def cross_validate(
     labels = Labels.learn(each.labels for each in examples)
     truth = truth_of(examples, labels)
     found = np.zeros(truth.shape)
-    linear = np.zeros(truth.shape) if config.input == "text" and is_available() else None
+    linear = np.zeros(truth.shape) if is_available() else None
     data = replace(config.data, train=(), validation=(), test=())
     scores = list[float]()
     for number in range(folds):
@@ -103,7 +103,7 @@ def cross_validate(
         if progress is not None:
             progress(number + 1)
     system = ClassifierSystem(
-        config, labels, lambda _: found, partial(_as_baseline, linear, len(examples), folds)
+        config, labels, lambda _: found, partial(_as_baseline, config, linear, len(examples), folds)
     )
     name = config.folder or "this run"
     return Validated(score_classifiers(read[0].where, {name: system}, {name: examples}), scores)
@@ -123,19 +123,18 @@ def _add_linear(
     config: RunConfig,
 ) -> np.ndarray | None:
     """The probabilities of linear models, with those of a fold; None if scikit-learn failed."""
-    texts = [each.input for each in others]
     try:
-        model = fit_baseline(texts, truth_of(others, labels), config.classifier.multi_label)
+        model = fit_baseline(others, truth_of(others, labels), config)
     except BaselineError:
         return None
-    linear[rows] = model.probabilities([each.input for each in tested])
+    linear[rows] = model.probabilities(tested)
     return linear
 
 
 def _as_baseline(
-    probabilities: np.ndarray | None, examples: int, folds: int
+    config: RunConfig, probabilities: np.ndarray | None, examples: int, folds: int
 ) -> LinearBaseline | None:
     if probabilities is None:
         return None
     used = examples - examples // folds
-    return LinearBaseline(used, examples, lambda _: probabilities)
+    return LinearBaseline(config.kind, used, examples, lambda _: probabilities)

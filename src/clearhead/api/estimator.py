@@ -68,7 +68,7 @@ SETTINGS = {
 
 OF_RECIPE = {
     **{name: name for name in ("layers", "d_model", "heads", "convolution", "dropout")},
-    **{"epochs": "epochs", "batch_tokens": "batch_tokens"},
+    **{name: name for name in ("kernels", "epochs", "batch_tokens")},
     **{"head_dropout": "head", "learning_rate": "peak"},
 }
 """The arguments that are in the recipe of a proposal, with their names there."""

@@ -48,6 +48,8 @@ class FeatureClassifier(Estimator):
         heads: number of attention heads; must divide `d_model`.
         convolution: width of the convolution over the frames, or several widths; 0: none.
         pooling: how the vectors of a sequence become one vector.
+        kernels: number of random convolutions (ROCKET) beside the encoder; 0: none. They decide
+            where there are few sequences.
         max_length: maximum frames of a sequence; longer ones are cut.
         dropout: dropout in the encoder.
         head_dropout: dropout between the pooling and the labels.
@@ -71,9 +73,10 @@ class FeatureClassifier(Estimator):
     """
 
     layout: str = "auto"
+    kernels: int | None = None
 
     kind: ClassVar[Runs] = Runs.SEQUENCES
-    settings = SETTINGS | {"missing": "data.missing"}
+    settings = SETTINGS | {"missing": "data.missing", "kernels": "classifier.kernels"}
 
     def _inputs(self, X: Any, is_fitting: bool) -> Inputs:  # noqa: N803
         if self.layout not in LAYOUTS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -277,5 +278,5 @@ def copy_classifier(
 
 
 def _same_head(trained: RunConfig, config: RunConfig) -> bool:
-    old, new = trained.classifier, config.classifier
-    return (old.pooling, old.hidden, old.multi_label) == (new.pooling, new.hidden, new.multi_label)
+    head = attrgetter("pooling", "hidden", "kernels", "kernel_reach", "multi_label")
+    return head(trained.classifier) == head(config.classifier)

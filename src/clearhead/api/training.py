@@ -197,13 +197,11 @@ def _after_training(task: Task, ended: RunEnded, is_watched: bool, export: bool)
 
 
 def _baseline(task: Task, ended: RunEnded) -> str | None:
-    """A line with the scores of a linear model beside those of a text classifier, if possible."""
+    """A line with the scores of a linear model beside those of a classifier, if possible."""
     from clearhead.evaluation.baseline import BaselineError, baseline_on_validation, is_available
     from clearhead.tasks.classification import ClassificationTask
 
-    if not isinstance(task, ClassificationTask) or task.config.input != "text":
-        return None
-    if not is_available():
+    if not isinstance(task, ClassificationTask) or not is_available():
         return None
     data = task.data
     try:

@@ -5,7 +5,7 @@ the regularisation and the length of the training for that amount of data, each
 with its reason. Without files it writes the defaults. NAME.toml explains every
 setting in a comment; edit it, then train with it. It also prints a score that the
 model has to beat: of the translation of the most similar training sentence, or of a
-linear model for a text classifier, if scikit-learn is installed.
+linear model for a classifier, if scikit-learn is installed.
 
   clearhead init my-model --train train.en train.de --validation val.en val.de
   clearhead init my-model --train pairs.tsv.gz --validation val.tsv --test test.tsv
@@ -210,7 +210,7 @@ def _print_baseline(path: Path) -> None:
 
     try:
         if line := baseline_on_files(read_config(path)):
-            print_message(f"{line} on the validation data (TF-IDF)")
+            print_message(f"{line} on the validation data")
     except BaselineError as error:
         print_message(f"no linear baseline: {error.why}")
     except ClearheadError:

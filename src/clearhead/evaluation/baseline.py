@@ -1,14 +1,16 @@
-"""A linear model as the baseline of a text classifier: TF-IDF with logistic regression.
+"""A linear model as the baseline of a classifier: logistic regression of fixed features.
 
-It is fitted in seconds, and with few texts it is hard to beat. It needs scikit-learn, the extra
-`baseline`; without it there is no baseline. A damaged one raises a `BaselineError`.
+Those of a text are TF-IDF, those of a sequence come from random kernels. It is fitted in seconds,
+and with few examples it is hard to beat. It needs scikit-learn, the extra `baseline`; without it
+there is no baseline. A damaged one raises a `BaselineError`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from clearhead.errors import ClearheadError, reason
 from clearhead.evaluation.calibration import negative_log_likelihood
 from clearhead.evaluation.class_scores import score_classes, truth_of
 from clearhead.settings import RunConfig
+from clearhead.settings.declare import Runs
 
 if TYPE_CHECKING:
     from clearhead.data.labels import Labels
@@ -28,10 +31,15 @@ if TYPE_CHECKING:
 TOKEN = r"\w+|[^\w\s]"
 """A word or a punctuation mark. The features are single ones and pairs of neighbours."""
 
+KERNELS = 1000
+"""Random kernels of a sequence."""
+
 INVERSE_REGULARISATION = 10.0
 
 MOST_WORK = 15_000_000
-"""Characters × (labels + 1) to fit on, which takes a few seconds. More texts are sampled."""
+"""Characters, or numbers of sequences, × (labels + 1) to fit on, which takes a few seconds.
+
+Of more examples a random sample is used."""
 
 
 class BaselineError(ClearheadError):
@@ -40,20 +48,26 @@ class BaselineError(ClearheadError):
 
 @dataclass(frozen=True)
 class LinearBaseline:
-    """A linear model: the numbers of texts that it was fitted on and given, and its function.
+    """A linear model: the numbers of examples that it was fitted on and given, and its function.
 
-    The latter gives the probability of each label (N, labels) for N texts.
+    The latter gives the probability of each label (N, labels) for N examples.
     """
 
+    kind: Runs
     fitted_on: int
-    texts: int
-    probabilities: Callable[[Sequence[str]], np.ndarray]
+    given: int
+    probabilities: Callable[[Sequence[Labelled]], np.ndarray]
 
     @property
     def amount(self) -> str:
         """What it was fitted on: `5,452 texts`, or `40,000 of 67,349 texts`."""
-        of = f" of {self.texts:,}" if self.fitted_on < self.texts else ""
-        return f"{self.fitted_on:,}{of} texts"
+        of = f" of {self.given:,}" if self.fitted_on < self.given else ""
+        return f"{self.fitted_on:,}{of} {'texts' if self.kind is Runs.TEXTS else 'sequences'}"
+
+    @property
+    def features(self) -> str:
+        """What it reads of an example."""
+        return "TF-IDF" if self.kind is Runs.TEXTS else f"{KERNELS:,} random kernels"
 
 
 def is_available() -> bool:
@@ -62,46 +76,83 @@ def is_available() -> bool:
 
 
 def fit_baseline(
-    texts: Sequence[str], truth: np.ndarray, multi_label: bool = False
+    examples: Sequence[Labelled], truth: np.ndarray, config: RunConfig
 ) -> LinearBaseline:
-    """Fit a logistic regression for each label to texts (N,) and their truth (N, labels).
+    """Fit a logistic regression for each label to examples (N,) and their truth (N, labels).
 
-    If all texts or none have a label, its probability is its share of the texts. With one label a
-    text, the probabilities of a text are scaled so that they add up to 1.
+    If all examples or none have a label, its probability is its share of the examples. With one
+    label each, the probabilities of an example are scaled so that they add up to 1.
     """
-    chosen = _sample(texts, truth.shape[1])
+    is_text = config.input == "text"
+    sizes = [len(each.input) if is_text else np.size(each.input) for each in examples]
+    chosen = _sample(sizes, truth.shape[1])
+    of_kind = _of_texts if is_text else partial(_of_sequences, config)
     try:
-        vectorise, rows = _vectoriser([texts[i] for i in chosen])
+        vectorise, rows = of_kind([examples[i] for i in chosen])
         predictors = [_predictor(rows, has_label) for has_label in truth[chosen].T]
     except Exception as error:  # an installed package may be damaged in any way
         raise _no_baseline(f"scikit-learn failed: {reason(error)}") from None
 
-    def probabilities(texts: Sequence[str]) -> np.ndarray:
-        rows = vectorise(texts)
+    def probabilities(examples: Sequence[Labelled]) -> np.ndarray:
+        rows = vectorise(examples)
         found = np.stack([predict(rows) for predict in predictors], axis=1)
-        return found if multi_label else found / found.sum(axis=1, keepdims=True)
+        return found if config.classifier.multi_label else found / found.sum(axis=1, keepdims=True)
 
-    return LinearBaseline(len(chosen), len(texts), probabilities)
+    return LinearBaseline(config.kind, len(chosen), len(examples), probabilities)
 
 
-def _sample(texts: Sequence[str], labels: int) -> list[int]:
-    """The indices of the texts to fit on: all, or a random sample of limited length."""
-    order: list[int] = np.random.default_rng(0).permutation(len(texts)).tolist()
-    work = (labels + 1) * np.cumsum([len(texts[i]) for i in order])
+def _sample(sizes: Sequence[int], labels: int) -> list[int]:
+    """The indices of the examples to fit on: all, or a random sample of limited size."""
+    order: list[int] = np.random.default_rng(0).permutation(len(sizes)).tolist()
+    work = (labels + 1) * np.cumsum([sizes[i] for i in order])
     count = int(np.searchsorted(work, MOST_WORK, side="right"))
     return sorted(order[: max(1, count)])
 
 
-def _vectoriser(texts: Sequence[str]) -> tuple[Callable[[Sequence[str]], Any], Any]:
+Vectorise = Callable[[Sequence["Labelled"]], Any]
+"""A function from examples to rows of features."""
+
+
+def _of_texts(examples: Sequence[Labelled[str]]) -> tuple[Vectorise, Any]:
     """A function from texts to sparse rows of features, and the rows of these texts."""
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectoriser = TfidfVectorizer(token_pattern=TOKEN, ngram_range=(1, 2), sublinear_tf=True)
     try:
-        return vectoriser.transform, vectoriser.fit_transform(texts)
+        rows = vectoriser.fit_transform([each.input for each in examples])
     except ValueError:  # no text has a word
-        return lambda texts: csr_matrix((len(texts), 1)), csr_matrix((len(texts), 1))
+        return lambda texts: csr_matrix((len(texts), 1)), csr_matrix((len(examples), 1))
+    return lambda texts: vectoriser.transform([each.input for each in texts]), rows
+
+
+def _of_sequences(
+    config: RunConfig, examples: Sequence[Labelled[np.ndarray]]
+) -> tuple[Vectorise, Any]:
+    """A function from sequences to rows of what random kernels find, and those of these."""
+    import torch
+
+    from clearhead.data.preparation import learn_inputs
+    from clearhead.model.kernels import RandomKernels
+    from clearhead.settings.run import KERNEL_WIDTH
+
+    inputs = learn_inputs(config, examples)
+    longest = min(config.data.max_length, max(len(each.input) for each in examples))
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        kernels = RandomKernels(inputs.width, KERNELS, max(KERNEL_WIDTH, longest))
+
+    def batches(examples: Sequence[Labelled]) -> Iterator[tuple[Any, Any]]:
+        for row in inputs.rows(examples):
+            x = inputs.collate([row])
+            yield x, torch.ones(1, 1, 1, x.size(1), dtype=torch.bool)
+
+    @torch.no_grad()
+    def vectorise(examples: Sequence[Labelled]) -> np.ndarray:
+        return torch.cat([kernels(*batch) for batch in batches(examples)]).numpy()
+
+    kernels.fit(batches(examples))
+    return vectorise, vectorise(examples)
 
 
 def _predictor(rows: Any, has_label: np.ndarray) -> Callable[[Any], np.ndarray]:
@@ -109,7 +160,7 @@ def _predictor(rows: Any, has_label: np.ndarray) -> Callable[[Any], np.ndarray]:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    if has_label.all() or not has_label.any() or not rows.nnz:
+    if has_label.all() or not has_label.any() or not np.any(rows.max()):
         return lambda rows: np.full(rows.shape[0], has_label.mean())
     model = LogisticRegression(C=INVERSE_REGULARISATION, solver="liblinear", random_state=0)
     with warnings.catch_warnings():
@@ -119,8 +170,8 @@ def _predictor(rows: Any, has_label: np.ndarray) -> Callable[[Any], np.ndarray]:
 
 
 def baseline_on_validation(
-    train: Sequence[Labelled[str]],
-    validation: Sequence[Labelled[str]],
+    train: Sequence[Labelled],
+    validation: Sequence[Labelled],
     labels: Labels,
     config: RunConfig,
     model_scores: Mapping[str, float] | None = None,
@@ -130,8 +181,8 @@ def baseline_on_validation(
     The line has the scores of the run's own model beside them, if they are given.
     """
     multi_label = config.classifier.multi_label
-    model = fit_baseline([example.input for example in train], truth_of(train, labels), multi_label)
-    probabilities = model.probabilities([example.input for example in validation])
+    model = fit_baseline(train, truth_of(train, labels), config)
+    probabilities = model.probabilities(validation)
     truth = truth_of(validation, labels)
     scores = score_classes(probabilities, truth, labels.names, multi_label)
     values = {
@@ -141,14 +192,18 @@ def baseline_on_validation(
         "micro_f1": scores.micro_f1,
     }
     names = list(dict.fromkeys([config.measure, "accuracy"]))
-    line = f"linear baseline: {_listed(values, names)}"
-    if model.fitted_on < model.texts:
+    line = f"linear baseline ({model.features}): {_listed(values, names)}"
+    if model.fitted_on < model.given:
         line += f" (fitted on {model.amount})"
     if model_scores is None:
         return line
     line += f"; this model: {_listed(model_scores, names)}"
     is_behind = model_scores["accuracy"] < scores.accuracy and not config.start_from
-    return f"{line}; a pretrained encoder may do better (start_from)" if is_behind else line
+    if not is_behind:
+        return line
+    if config.input == "text":
+        return f"{line}; a pretrained encoder may do better (start_from)"
+    return f"{line}; a linear model of MiniRocket's features may suit these data better (sktime)"
 
 
 def _listed(scores: Mapping[str, float], names: Sequence[str]) -> str:
@@ -158,9 +213,9 @@ def _listed(scores: Mapping[str, float], names: Sequence[str]) -> str:
 def baseline_on_files(config: RunConfig) -> str | None:
     """The line of `baseline_on_validation` for the files of a run.
 
-    None without scikit-learn, and for a run on features.
+    None without scikit-learn.
     """
-    if not is_available() or config.input != "text":
+    if not is_available():
         return None
     from clearhead.data.labels import Labels
     from clearhead.data.reading.parts import parts_of
@@ -173,33 +228,37 @@ def baseline_on_files(config: RunConfig) -> str | None:
 def baseline_of_run(folder: Path, config: RunConfig, labels: Labels) -> LinearBaseline | None:
     """The linear model fitted anew on the training examples of a model folder.
 
-    None if there is no scikit-learn, if the model reads features, or if it was not trained on
-    files. A BaselineError if a file of the run is missing or has changed; those of the validation
-    and test data count, because they decide which examples are left out.
+    None if there is no scikit-learn, or if the model was not trained on files. A BaselineError if a
+    file of the run is missing or has changed; those of the validation and test data count, because
+    they decide which examples are left out.
     """
-    if not is_available() or config.input != "text" or not config.data.train:
+    if not is_available() or not config.data.train:
         return None
     from clearhead.data.reading.parts import form_of_texts, parts_of_run
 
     try:
         train, _ = _examples(config, parts_of_run(folder, config))
-        texts, truth = [example.input for example in train], truth_of(train, labels)
+        truth = truth_of(train, labels)
     except BaselineError:
         raise
     except ClearheadError as error:
         raise _no_baseline(f"{error.where}: {error.what}" if error.where else error.what) from None
-    found = fit_baseline(texts, truth, config.classifier.multi_label)
+    found = fit_baseline(train, truth, config)
+    if config.input == "features":
+        return found
     form = form_of_texts(config)  # that of the training examples
-    return replace(found, probabilities=lambda texts: found.probabilities(list(map(form, texts))))
+
+    def probabilities(examples: Sequence[Labelled]) -> np.ndarray:
+        return found.probabilities([e._replace(input=form(e.input)) for e in examples])
+
+    return replace(found, probabilities=probabilities)
 
 
 def _no_baseline(why: str) -> BaselineError:
     return BaselineError("there is no linear baseline", why=why)
 
 
-def _examples(
-    config: RunConfig, parts: Parts
-) -> tuple[Sequence[Labelled[str]], Sequence[Labelled[str]]]:
+def _examples(config: RunConfig, parts: Parts) -> tuple[Sequence[Labelled], Sequence[Labelled]]:
     """The training and validation examples of a run, without those that a rule leaves out."""
     from clearhead.data.trainable import check_labelled, read_labelled
 

@@ -163,6 +163,7 @@ class BaselineScores:
     In `comparison`, the linear model is the first and the classifier the second.
     """
 
+    features: str
     fitted_on: str
     accuracy: float
     macro_f1: float
@@ -198,7 +199,7 @@ class ClassifierScores:
             yield ""
             yield (
                 f"linear baseline: accuracy {linear.accuracy:.2f} %, macro F1 "
-                f"{linear.macro_f1:.2f} % (TF-IDF, fitted on {linear.fitted_on})"
+                f"{linear.macro_f1:.2f} % ({linear.features}, fitted on {linear.fitted_on})"
             )
             yield linear.comparison.line("the linear baseline")
 

@@ -317,11 +317,15 @@ def score_classifiers(
         correct[name] = correct_answers(probabilities, truth, multi_label)
         linear = None
         if (model := system.linear_baseline()) is not None:
-            theirs = model.probabilities([example.input for example in examples[name]])
+            theirs = model.probabilities(examples[name])
             its_scores = score_classes(theirs, truth, names, multi_label)
             comparison = mcnemar(correct_answers(theirs, truth, multi_label), correct[name])
             linear = BaselineScores(
-                model.amount, its_scores.accuracy, its_scores.macro_f1, comparison
+                model.features,
+                model.amount,
+                its_scores.accuracy,
+                its_scores.macro_f1,
+                comparison,
             )
         scores[name] = ClassifierScores(
             score_classes(probabilities, truth, names, multi_label),

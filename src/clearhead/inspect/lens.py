@@ -100,7 +100,7 @@ def lens_of(subject: Subject, top: int = 5) -> Lens:
         if isinstance(view, EncoderDecoder):
             logits = view.output(view.decoder.norm(x))[:, : subject.places]
         else:
-            logits = _classified(view, view.encoder.norm(x))[:, None]
+            logits = _classified(view, view.encoder.norm(x), seen.input)[:, None]
         found = subject.replay.scores(logits).exp()
         ids = torch.as_tensor(subject.replay.outcome, device=found.device)
         found = found.expand(-1, len(ids), -1)
@@ -234,10 +234,10 @@ def _diagonal(value: Array, positions: Sequence[int]) -> Callable[[Tensor], Tens
     return replaced
 
 
-def _classified(view: EncoderClassifier, x: Tensor) -> Tensor:
-    """The logits of a classifier from the output of its encoder (rows, length, d_model)."""
-    everything = torch.ones(len(x), 1, 1, x.size(1), dtype=torch.bool, device=x.device)
-    return view.output(view.hidden(view.pooling(x, everything)))
+def _classified(view: EncoderClassifier, memory: Tensor, row: Array) -> Tensor:
+    """The logits of a classifier from outputs of its encoder (rows, length, d_model) for a row."""
+    x = torch.as_tensor(row, device=memory.device).expand(len(memory), *row.shape)
+    return view.output(view.state(x, memory, view.input.mask(x)))
 
 
 def _names(layers: int) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from clearhead.model.inputs import (
     SpelledEmbedding,
     TokenEmbedding,
 )
+from clearhead.model.kernels import RandomKernels
 from clearhead.model.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -134,16 +135,20 @@ class Parts:
 
     def of_classifier(
         self, head: ClassifierConfig, inputs: int, labels: int, features: bool
-    ) -> tuple[Input, Encoder, Pooling, nn.Module, Dropout, nn.Linear]:
+    ) -> tuple[Input, Encoder, Pooling, nn.Module, Dropout, nn.Linear, RandomKernels | None]:
         poolings = [self.pooling(name) for name in head.pooling]
         width = len(poolings) * self.config.d_model
+        kernels = None
+        if features and head.kernels:
+            kernels = RandomKernels(inputs, head.kernels, head.kernel_reach)
         return (
             self.encoder_input(self.input(inputs, features)),
             self.encoder(),
             Pooling(poolings),
             _hidden_layer(head.hidden, width),
             Dropout(head.dropout),
-            _output_layer(width, labels),
+            _output_layer(width + (kernels.outputs if kernels else 0), labels),
+            kernels,
         )
 
     def norm(self) -> nn.Module:
@@ -275,6 +280,10 @@ def initialise(model: nn.Module, config: ModelConfig) -> None:
     """Draw new weights as `initialisation` names it, in the order of the modules; then share."""
     if config.initialisation != "pytorch":
         _draw(model, config.initialisation)
+    if isinstance(model, EncoderClassifier) and model.kernels is not None:
+        # There are more of their numbers than examples: random weights would remain as noise.
+        with torch.no_grad():
+            model.output.weight[:, -model.kernels.outputs :] = 0.0
     if isinstance(model, EncoderDecoder) and config.share_embeddings in ("all", "target"):
         model.output.weight = model.target_input.embedding.weight
 

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from clearhead.model.attention import KeysValues, full_mask, target_mask
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import Input, TokenEmbedding
+from clearhead.model.kernels import RandomKernels
 from clearhead.model.layers import (
     AnyMask,
     DecoderLayer,
@@ -138,6 +140,7 @@ class EncoderClassifier(nn.Module):
         hidden: nn.Module,
         dropout: Dropout,
         output: nn.Linear,
+        kernels: RandomKernels | None = None,
     ) -> None:
         super().__init__()
         self.input = input
@@ -146,15 +149,23 @@ class EncoderClassifier(nn.Module):
         self.hidden = hidden
         self.dropout = dropout
         self.output = output
+        self.kernels = kernels
 
     def forward(self, x: Tensor, mask: AnyMask | None = None) -> Float[Tensor, "batch labels"]:
         memory, mask = self.encode(x, mask)
-        return self.output(self.dropout(self.hidden(self.pooling(memory, mask))))
+        return self.output(self.state(x, memory, mask))
 
     def encode(self, x: Tensor, mask: AnyMask | None = None) -> tuple[Memory, SourceMask]:
         """The encoder's output for an input and its mask, by default the one that hides padding."""
         mask = self.input.mask(x) if mask is None else full_mask(mask)
         return self.encoder(self.input(x), mask), mask
+
+    def state(self, x: Tensor, memory: Memory, mask: SourceMask) -> Float[Tensor, "batch hidden"]:
+        """What the output layer reads of an input and of the encoder's output for it."""
+        vector = self.hidden(self.pooling(memory, mask))
+        if self.kernels is not None:
+            vector = torch.cat((vector, self.kernels(x, mask)), dim=-1)
+        return self.dropout(vector)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from clearhead.settings.data import DataConfig, TokenizerConfig
-from clearhead.settings.declare import STRICT, Rate, Runs, Section, require, setting
+from clearhead.settings.declare import STRICT, Natural, Rate, Runs, Section, require, setting
 from clearhead.settings.model import Learned, ModelConfig
 from clearhead.settings.search import MEASURES, EvaluationConfig, SearchConfig
 from clearhead.settings.training import FineTuningConfig, TrainingConfig
@@ -22,6 +22,9 @@ def _expanded(value: Any) -> Any:
 def _as_list(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
+
+KERNEL_WIDTH = 9
+"""Frames that a random kernel reads."""
 
 Folder = Annotated[str, BeforeValidator(_expanded)]
 Pooling = Literal["mean", "first", "maximum", "attention"]
@@ -43,6 +46,23 @@ class ClassifierConfig(Section):
         details="The layer is between pooling and output, and has the width of the pooled vector. "
         '`"tanh"` with `pooling = "first"` is the head of BERT (Devlin et al. 2019).',
         init_if_changed=Runs.LABELLED,
+    )
+    kernels: Natural = setting(
+        0,
+        "random convolutions of the input beside the encoder",
+        details="Each gives the output layer the share of frames where it is positive, and its "
+        "maximum, which training does not change (ROCKET, Dempster et al. 2020). They learn from "
+        "few sequences; the encoder learns more from many.",
+        runs=Runs.SEQUENCES,
+        init=Runs.SEQUENCES,
+    )
+    kernel_reach: Annotated[int, Field(ge=KERNEL_WIDTH)] = setting(
+        64,
+        "frames from the first to the last that the widest kernel reads",
+        details=f"Each kernel reads {KERNEL_WIDTH} frames, which are 1 or more apart.",
+        runs=Runs.SEQUENCES,
+        only_with=("kernels",),
+        init=Runs.SEQUENCES,
     )
     dropout: Rate = setting(0.1, "dropout rate before the output layer", init=Runs.LABELLED)
     class_weights: Literal["none", "balanced"] = setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -33,6 +34,9 @@ from clearhead.training.task import Evaluation, Loss, Sample, diverged
 
 SAMPLES = 3
 """Validation examples to show at each validation."""
+
+SCALED, SCALED_BATCH = 4096, 16
+"""The most examples from which random kernels get their scale, and those at a time."""
 
 SMALLER = "use the CPU: training.device = 'cpu'"
 """What to do if a validation needs more memory than a GPU has."""
@@ -73,7 +77,13 @@ class ClassificationTask:
     def build_model(self) -> EncoderClassifier:
         """A new model of the run's configuration, initialised from its seed."""
         torch.manual_seed(self.config.seed)
-        return build_classifier(self.config, self.data.inputs.width, len(self.data.labels))
+        model = build_classifier(self.config, self.data.inputs.width, len(self.data.labels))
+        if model.kernels is not None:
+            rows = self.data.rows[:: math.ceil(len(self.data.rows) / SCALED)]
+            parts = (rows[i : i + SCALED_BATCH] for i in range(0, len(rows), SCALED_BATCH))
+            batches = map(self.data.inputs.collate, parts)
+            model.kernels.fit((batch, model.input.mask(batch)) for batch in batches)
+        return model
 
     def batch_count(self, epoch: int) -> int:
         """Batches in an epoch."""

@@ -24,7 +24,8 @@ def freeze(model: nn.Module, layers: int) -> None:
         return
     for name, parameter in model.named_parameters():
         stack, layer = _place(name)
-        parameter.requires_grad_(stack == "" or layer >= layers)
+        if stack and layer < layers:
+            parameter.requires_grad_(False)
     most = min(_heights(model).values())
     why = f"the model has {most} layer{'s' * (most != 1)}"
     if layers <= most:

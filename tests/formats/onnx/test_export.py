@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -159,10 +160,13 @@ def test_an_exported_classifier_of_features_gives_the_same(tmp_path: Path) -> No
         input="features",
         data=data,
         model=small_config(positions=NoPositions()),
+        classifier=ClassifierConfig(kernels=10, kernel_reach=30),
     )
     scale = replace(normaliser(), mean=np.arange(3.0), deviation=np.array([1.0, 2.0, 0.5]))
     write_folder(folder, config, {"normaliser": scale, "labels": Labels(LABELS)})
-    write_weights(folder, build_classifier(config, 3, 3))
+    model = build_classifier(config, 3, 3)
+    torch.nn.init.normal_(model.output.weight)  # that of kernels would be zero
+    write_weights(folder, model)
     code, _, err = export(folder, "--int8")
     assert code == 0, err
     draw = np.random.default_rng(1)

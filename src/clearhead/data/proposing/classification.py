@@ -40,6 +40,7 @@ from clearhead.data.reading.phrasebook import Part
 from clearhead.data.reading.tables import Column
 from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig
 from clearhead.settings.data import language_of
+from clearhead.settings.run import KERNEL_WIDTH
 
 InputKind = Literal["text", "features"]
 
@@ -75,6 +76,7 @@ class ClassificationRecipe(Recipe):
     sampling: float = 0.0
     word_dropout: float = 0.0
     ngrams: tuple[int, ...] = ()
+    kernels: int = 0
 
 
 _row = ClassificationRecipe
@@ -93,7 +95,7 @@ PIECE_RECIPES = (
 )
 # the same without a vocabulary
 SEQUENCE_RECIPES = (
-    _row(1_000, 512, 2e-3, 100, 150, 0.2, 0.3, 2, 128, 256, 4, 3),
+    _row(1_000, 512, 2e-3, 100, 150, 0.2, 0.5, 2, 128, 256, 4, 3, kernels=500),
     _row(20_000, 2048, 1e-3, 300, 60, 0.2, 0.3, 3, 128, 256, 4, 3),
     _row(math.inf, 8192, 5e-4, 1000, 20, 0.1, 0.2, 4, 256, 512, 4, 3),
 )
@@ -233,10 +235,13 @@ def _max_length(p: Proposal) -> tuple[int, str]:
         )
     if p.train.unit == "sequences":
         return limit, f"The longest sequence has {longest:,} frames."
-    characters = max(int(found.lengths.max()) for found in surveys)
     return limit, (
-        f"The longest text has {characters:,} characters, about {longest:,} tokens at most."
+        f"The longest text has {_longest(p):,} characters, about {longest:,} tokens at most."
     )
+
+
+def _longest(p: Proposal) -> int:
+    return max(int(found.lengths.max()) for found in p.surveys.values())
 
 
 def _tuned_length(p: Proposal) -> int:
@@ -300,6 +305,7 @@ FACTS: Facts = {
     "pieces": lambda p: pieces_for(p["alphabet"]),
     "has_many_characters": lambda p: p["pieces"] > p.recipe.vocabulary,
     "layers": lambda p: "1 layer" if p.recipe.layers == 1 else f"{p.recipe.layers} layers",
+    "reach": lambda p: max(KERNEL_WIDTH, min(p.values["data.max_length"], _longest(p))),
     "is_small": lambda p: p.recipe.head >= 0.3,
     "strength": lambda p: "strong" if p["few"] else "mild",
     "are_texts": lambda p: p.train.unit == "texts",
@@ -383,6 +389,9 @@ MODEL = (
         "The mean describes the whole, the maximum what occurs, attention what matters."),
     Row("classifier.pooling", ("mean", "maximum"), "",
         "The mean describes the whole, the maximum what occurs."),
+    Row("classifier.kernels", Of("recipe.kernels"), "recipe.kernels",
+        "Few sequences: shapes that need not be learned help the output layer."),
+    Row("classifier.kernel_reach", Of("reach"), "recipe.kernels", "The longest sequence."),
     Row("classifier.dropout", Of("recipe.head"), "",
         "The label should not depend on a few components of the vector."),
 )
