@@ -15,12 +15,14 @@ import time
 import warnings
 
 import numpy as np
-from numba import njit
+from numba import njit  # pyright: ignore[reportMissingImports]
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sktime.datasets import load_from_tsfile
-from sktime.transformations.panel.rocket import MiniRocketMultivariateVariable
+from sktime.datasets import load_from_tsfile  # pyright: ignore[reportMissingImports]
+from sktime.transformations.panel.rocket import (  # pyright: ignore[reportMissingImports]
+    MiniRocketMultivariateVariable,
+)
 
 SEEDS = 5
 

@@ -374,6 +374,7 @@ def test_a_text_is_classified_and_its_words_count(browser: Any, page_server: Run
         page.click('[data-key="view.translate"]')
         page.wait_for_selector("#text")
         page.click('[data-key="view.classify"]')
+        page.wait_for_selector(".classify")
         assert page.input_value("textarea") == "a b c d"
 
 

@@ -140,7 +140,7 @@ def _of_sequences(
     longest = min(config.data.max_length, max(len(each.input) for each in examples))
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
-        kernels = RandomKernels(inputs.width, KERNELS, max(KERNEL_WIDTH, longest))
+        kernels = RandomKernels(inputs.width, KERNELS, KERNEL_WIDTH, max(KERNEL_WIDTH, longest))
 
     def batches(examples: Sequence[Labelled]) -> Iterator[tuple[Any, Any]]:
         for row in inputs.rows(examples):

@@ -39,6 +39,7 @@ from clearhead.model.pooling import (
 from clearhead.model.positions import LearnedPositions, Positions, SinusoidalPositions
 from clearhead.model.transformer import Decoder, Encoder, EncoderClassifier, EncoderDecoder
 from clearhead.settings import ClassifierConfig, Learned, ModelConfig, RunConfig, Sinusoidal
+from clearhead.settings.run import KERNEL_WIDTH
 from clearhead.tokenizer.protocol import PAD
 
 ACTIVATIONS = {
@@ -140,7 +141,7 @@ class Parts:
         width = len(poolings) * self.config.d_model
         kernels = None
         if features and head.kernels:
-            kernels = RandomKernels(inputs, head.kernels, head.kernel_reach)
+            kernels = RandomKernels(inputs, head.kernels, KERNEL_WIDTH, head.kernel_reach)
         return (
             self.encoder_input(self.input(inputs, features)),
             self.encoder(),

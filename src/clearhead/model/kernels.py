@@ -11,8 +11,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from clearhead.settings.run import KERNEL_WIDTH
-
 Features = Float[Tensor, "batch length width"]
 Mask = Bool[Tensor, "batch 1 1 length"]
 Outputs = Float[Tensor, "batch count length"]
@@ -30,14 +28,15 @@ class RandomKernels(nn.Module):
     Args:
         width: the features of a frame.
         count: the number of kernels.
+        frames: how many frames a kernel reads, one or more apart.
         reach: the frames from the first to the last that the longest kernel reads.
     """
 
-    def __init__(self, width: int, count: int, reach: int) -> None:
+    def __init__(self, width: int, count: int, frames: int, reach: int) -> None:
         super().__init__()
-        self.dilations = dilations(count, reach)
+        self.dilations = dilations(count, (reach - 1) / (frames - 1))
         self.outputs = 2 * count
-        self.weight = _fixed(_random_weights(width, count))
+        self.weight = _fixed(_random_weights(width, count, frames))
         self.bias = _fixed(2 * torch.rand(count) - 1)
         self.mean = _fixed(torch.zeros(self.outputs))
         self.scale = _fixed(torch.ones(self.outputs))
@@ -71,18 +70,18 @@ class RandomKernels(nn.Module):
         self.scale.copy_(torch.where(deviation > 1e-6, 1 / deviation, 0.0))
 
 
-def dilations(count: int, reach: int) -> Counter[int]:
+def dilations(count: int, largest: float) -> Counter[int]:
     """How many kernels have each dilation: spread evenly on a logarithmic scale (section 3.1)."""
-    most = math.log2(max(1.0, (reach - 1) / (KERNEL_WIDTH - 1)))
+    most = math.log2(max(1.0, largest))
     return Counter(math.floor(2 ** (most * i / count)) for i in range(count))
 
 
-def _random_weights(width: int, count: int) -> Float[Tensor, "count width frames"]:
+def _random_weights(width: int, count: int, frames: int) -> Float[Tensor, "count width frames"]:
     """Normal weights of mean zero for a random choice of the features of each kernel, else zero."""
-    weight = torch.randn(count, width, KERNEL_WIDTH)
+    weight = torch.randn(count, width, frames)
     weight -= weight.mean(dim=-1, keepdim=True)
     # As many features as frames at most, few of them more often than many.
-    chosen = 2 ** (torch.rand(count) * math.log2(min(width, KERNEL_WIDTH) + 1))
+    chosen = 2 ** (torch.rand(count) * math.log2(min(width, frames) + 1))
     order = torch.rand(count, width).argsort(dim=1).argsort(dim=1)
     return weight * (order < chosen.floor()[:, None])[..., None]
 
