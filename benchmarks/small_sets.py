@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 from command import exit_code_of, make_parser, positive
-from results import Results, print_results
+from results import Results, print_results, rounded
 
 from clearhead import api
 from clearhead.api.proposing import propose
@@ -67,10 +67,10 @@ def measure(options: argparse.Namespace, results: Results) -> None:
         accuracies, minutes = ours(train, test, options.seeds)
         record = partial(results.add, f"{name}: accuracy", "%", range="seeds")
         note = f"{len(train):,} training and {len(test):,} test examples; the figure is the mean"
-        fields: dict[str, Any] = {"median": mean(accuracies), "note": note}
+        fields: dict[str, Any] = {"median": rounded(mean(accuracies)), "note": note}
         record(accuracies, subject="clearhead", more={"minutes": minutes}, **fields)
         for peer, found in baselines(config, files, train, test, options.peers).items():
-            fields = {"median": mean(found["accuracies"]), "note": note}
+            fields = {"median": rounded(mean(found["accuracies"])), "note": note}
             more = {"minutes": found["seconds"] / 60}
             record(found["accuracies"], subject=peer, more=more, **fields)
         print_results(results.records[before:])
