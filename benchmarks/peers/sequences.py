@@ -27,7 +27,7 @@ from sktime.transformations.panel.rocket import (  # pyright: ignore[reportMissi
 SEEDS = 5
 
 
-@njit(cache=False)
+@njit
 def warped(a, b):
     """The squared distance of two sequences (frames, features) by dynamic time warping."""
     before = np.full(len(b) + 1, np.inf)
@@ -45,7 +45,7 @@ def minirocket(train, labels, test, truth) -> list[float]:
     """The accuracies of several seeds."""
     found = []
     for seed in range(SEEDS):
-        # A kernel reads nine frames.
+        # A kernel reads nine frames: shorter sequences are padded.
         rocket = MiniRocketMultivariateVariable(pad_value_short_series=0.0, random_state=seed)
         ridge = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10))
         model = make_pipeline(StandardScaler(with_mean=False), ridge)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -120,7 +119,6 @@ def test_a_classifier_has_them_beside_the_pooled_vector_and_does_not_train_them(
 
 
 def test_no_kernels_no_parameters() -> None:
-    config = dataclasses.replace(ClassifierConfig(), kernels=0)
-    model = build_classifier(labelled_run(small_config(), config, True), WIDTH, 2)
+    model = build_classifier(labelled_run(small_config(), ClassifierConfig(), True), WIDTH, 2)
     assert not [name for name, _ in model.named_parameters() if "kernels" in name]
     assert math.prod(model.output.weight.shape) == 2 * small_config().d_model

@@ -37,9 +37,10 @@ KERNELS = 1000
 INVERSE_REGULARISATION = 10.0
 
 MOST_WORK = 15_000_000
-"""Characters, or numbers of sequences, × (labels + 1) to fit on, which takes a few seconds.
+"""Characters of texts, or values of sequences, × (labels + 1) to fit on: it takes a few seconds.
 
-Of more examples a random sample is used."""
+Of more examples a random sample is used.
+"""
 
 
 class BaselineError(ClearheadError):
