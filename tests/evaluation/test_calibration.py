@@ -15,6 +15,7 @@ from clearhead.evaluation.calibration import (
     LOWEST_TEMPERATURE,
     decisions,
     expected_calibration_error,
+    fit_share,
     fit_temperature,
     negative_log_likelihood,
     probabilities,
@@ -157,6 +158,46 @@ def test_if_all_temperatures_are_equally_good_it_is_one(multi_label: bool) -> No
     truth = one_hot(np.arange(6) % 3, 3)
     assert fit_temperature(np.zeros((6, 3)), truth, multi_label) == 1.0
     assert fit_temperature(np.full((6, 3), 0.1), truth) == 1.0
+
+
+# Share
+
+
+@KINDS
+def test_the_share_is_the_best_of_a_grid(multi_label: bool) -> None:
+    rng = np.random.default_rng(2)
+    for noise in (0.5, 2.0, 8.0):
+        sure, truth = sampled(400, 4, multi_label, seed=3)
+        first, second = (sure + noise * rng.normal(size=sure.shape) for _ in range(2))
+        found = fit_share(first, second, truth, multi_label)
+
+        def likelihood(share: float, parts: tuple[Any, ...] = (first, second, truth)) -> float:
+            logits = parts[0] + share * parts[1]
+            temperature = fit_temperature(logits, parts[2], multi_label)
+            return plain_likelihood(logits, parts[2], temperature, multi_label)
+
+        # The prior moves it a little from the optimum.
+        best = min(map(likelihood, np.geomspace(0.01, 100, 60)))
+        assert likelihood(found) <= best * 1.002
+
+
+@KINDS
+def test_what_contradicts_the_truth_has_no_share(multi_label: bool) -> None:
+    logits, truth = sampled(400, 3, multi_label, seed=5)
+    assert fit_share(logits, np.where(truth, -3.0, 3.0), truth, multi_label) == 0.0
+
+
+@KINDS
+def test_logits_without_information_leave_the_margins_alone(multi_label: bool) -> None:
+    margins, truth = sampled(2000, 3, multi_label, seed=5)
+    assert fit_share(np.where(truth, -9.0, 9.0), margins, truth, multi_label) > 10
+
+
+@KINDS
+def test_one_example_leaves_the_share_near_one(multi_label: bool) -> None:
+    truth = np.array([[True, False]])
+    right = np.where(truth, 5.0, -5.0)
+    assert fit_share(right, right, truth, multi_label) == pytest.approx(1, rel=0.01)
 
 
 # Calibration error

@@ -86,6 +86,7 @@ OTHER: dict[str, Any] = {
     "classifier.hidden": "tanh",
     "classifier.kernels": 20,
     "classifier.kernel_reach": 30,
+    "classifier.ngrams": 20,
     "classifier.dropout": 0.4,
     "classifier.multi_label": True,
     "classifier.class_weights": "balanced",

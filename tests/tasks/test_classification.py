@@ -47,6 +47,16 @@ from small_runs import (
 BOTH = {"red": '"warm"', "blue": '"cold"', "red blue": '"cold", "warm"', "grey": ""}
 
 
+def ngram_run(folder: Path, name: str = "run", **sections: Any) -> RunConfig:
+    """A run of a classifier with a linear model of n-grams."""
+    config = spelled_run(folder, name, **sections)
+    return dataclasses.replace(config, classifier=dataclasses.replace(config.classifier, ngrams=50))
+
+
+def task_of(config: RunConfig, folder: Path) -> ClassificationTask:
+    return cast(ClassificationTask, prepared(config, folder / "corpus").task)
+
+
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> api.Classifier:
     enough, steps = {"validation_share": 0.15}, {"max_steps": 150}  # to fit a temperature
@@ -163,7 +173,7 @@ def test_a_line_break_is_read_as_the_space_that_training_made_of_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [text_run, spelled_run, feature_run])
+@pytest.mark.parametrize("kind", [text_run, spelled_run, feature_run, ngram_run])
 def test_an_interrupted_run_ends_with_the_same_bits_as_an_uninterrupted_one(
     tmp_path: Path, kind: Any
 ) -> None:
@@ -175,6 +185,44 @@ def test_an_interrupted_run_ends_with_the_same_bits_as_an_uninterrupted_one(
     assert not api.train(stopped, observers=[Watcher(interrupt_at=4)]).finished
     assert api.train(stopped).finished
     assert_same(final_state(stopped), final_state(through))
+
+
+@pytest.mark.slow
+def test_a_classifier_whose_encoder_learns_nothing_uses_the_n_grams(tmp_path: Path) -> None:
+    enough = {"validation_share": 0.3}
+    still = {"max_steps": 2, "validate_every": 1, "schedule": {"peak": 1e-9}}
+    config = ngram_run(tmp_path, data=enough, training=still)
+    watcher = Watcher()
+    api.train(config, observers=[watcher])
+    classifier = api.load_classifier(config.folder, device="cpu")
+    ngrams = classifier.model.ngrams
+    assert ngrams is not None
+    assert ngrams.share > 1
+    data = task_of(config, tmp_path).data
+    inputs = [example.input for example in data.validation]
+    found = classifier.evaluate(inputs, [example.labels[0] for example in data.validation])
+    assert found.scores["accuracy"] > 90
+    last = watcher.of(Validated)[-1]
+    assert found.scores["accuracy"] == last.scores["accuracy"]
+    assert found.scores["macro_f1"] == pytest.approx(last.scores["macro_f1"])
+
+
+@pytest.mark.slow
+def test_the_n_grams_of_a_model_to_start_from_are_those_of_the_new_texts(tmp_path: Path) -> None:
+    steps = {"max_steps": 2, "validate_every": 2}
+    first = ngram_run(tmp_path, "first", training=steps)
+    api.train(first, observers=())
+    second = ngram_run(tmp_path, "second", training=steps, data={"validation_share": 0.4})
+    second = dataclasses.replace(second, start_from=str(first.folder))
+    api.train(second, observers=())
+    started = api.load_classifier(second.folder, device="cpu").model
+    fresh = task_of(second, tmp_path).build_model()
+    assert fresh.ngrams is not None
+    assert started.ngrams is not None
+    torch.testing.assert_close(started.ngrams.weight, fresh.ngrams.weight)
+    before = api.load_classifier(first.folder, device="cpu").model
+    assert before.ngrams is not None
+    assert not torch.equal(before.ngrams.weight, fresh.ngrams.weight)
 
 
 @pytest.fixture(scope="module")
@@ -631,7 +679,7 @@ def test_few_validation_examples_choose_neither_the_temperature_nor_the_weights(
     steps = {"max_steps": 40, "average_last": 1, "keep": keep}
     config = text_run(tmp_path, data={"validation_share": share}, training=steps)
     api.train(config, observers=[watcher])
-    last = [event for event in watcher.events if isinstance(event, Validated)][-1]
+    last = watcher.of(Validated)[-1]
     few = share == 0.1
     assert (last.scores["temperature"] == 1) == few
     assert (last.weights == "average") == (few and keep == "auto")

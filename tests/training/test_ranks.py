@@ -138,8 +138,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunConfig]:
     bf16 = pairs | {"accumulate": 4, "precision": "bf16"}
     configs = {
         "pairs": small_run(folder / "pairs", **pairs),
-        "texts": text_run(folder / "texts", training=texts, tokenizer={"sampling": 0.0}),
-        "features": feature_run(folder / "features", training=texts | {"accumulate": 4}),
+        "texts": text_run(
+            folder / "texts",
+            training=texts,
+            tokenizer={"sampling": 0.0},
+            classifier={"ngrams": 50},
+        ),
+        "features": feature_run(
+            folder / "features",
+            training=texts | {"accumulate": 4},
+            classifier={"kernels": 6, "kernel_reach": 20},
+        ),
         "bf16": small_run(folder / "bf16", **bf16),
     }
     made: dict[str, RunConfig] = {}

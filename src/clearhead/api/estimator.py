@@ -69,7 +69,7 @@ SETTINGS = {
 OF_RECIPE = {
     **{name: name for name in ("layers", "d_model", "heads", "convolution", "dropout")},
     **{name: name for name in ("kernels", "epochs", "batch_tokens")},
-    **{"head_dropout": "head", "learning_rate": "peak"},
+    **{"head_dropout": "head", "learning_rate": "peak", "ngrams": "linear"},
 }
 """The arguments that are in the recipe of a proposal, with their names there."""
 

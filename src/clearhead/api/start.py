@@ -20,7 +20,7 @@ from clearhead.data.labels import Labels
 from clearhead.data.proposing.settings import Brought
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.folder.model_folder import ModelFolder, folder_of, open_folder
-from clearhead.folder.tensors import check_shapes, load_parameters
+from clearhead.folder.tensors import check_shapes, load_parameters, parameters_of
 from clearhead.formats.huggingface.reading import import_model, settings_of_files
 from clearhead.formats.huggingface.sources import check_exists, is_huggingface
 from clearhead.model.build import build_classifier, build_model
@@ -42,6 +42,9 @@ from clearhead.training.checkpoints import PREVIOUS_STATE, STATE
 
 ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
 """Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
+
+NGRAMS = "ngrams."
+"""Prefix of the parameters of a classifier's linear model of n-grams."""
 
 FREE = {
     *("model.dropout", "tokenizer.new_words", "tokenizer.protect"),
@@ -255,16 +258,21 @@ def copy_classifier(
 ) -> bool:
     """Copy the input and the encoder of a trained model into a classifier.
 
-    The rest is copied too, and the result is True, if it is that of a classifier with the same
-    head and the same labels, in any order.
+    The rest but the n-grams is copied too, and the result is True, if it is that of a classifier
+    with the same head and the same labels, in any order.
     """
     tensors = start.weights()
     if start.config.task == "classification" and _same_head(start.config, config):
         names = Labels.of(start).names
         if set(names) == set(labels.names):
             order = [names.index(name) for name in labels.names]
-            output = {n: t[order] for n, t in tensors.items() if n.startswith("output.")}
-            load_parameters(model, tensors | output, start.weights_path)
+            for name, tensor in tensors.items():
+                if name.startswith("output."):
+                    tensors[name] = tensor[order]
+            # The n-grams are those of the new texts.
+            kept = {n: t for n, t in tensors.items() if not n.startswith(NGRAMS)}
+            own = {n: t for n, t in parameters_of(model).items() if n.startswith(NGRAMS)}
+            load_parameters(model, kept | own, start.weights_path)
             return True
     encoder = {
         new + name.removeprefix(old): tensor

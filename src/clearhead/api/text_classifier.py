@@ -34,6 +34,8 @@ class TextClassifier(Estimator):
         heads: number of attention heads; must divide `d_model`.
         convolution: width of the convolution over the embeddings, or several widths; 0: none.
         pooling: how the vectors of a text become one vector.
+        ngrams: most n-grams of a linear model (a support vector machine of TF-IDF) beside the
+            encoder; 0: none. It decides where there are few texts.
         max_length: maximum words or pieces of a text; longer ones are cut.
         dropout: dropout in the encoder.
         head_dropout: dropout between the pooling and the labels.
@@ -58,9 +60,10 @@ class TextClassifier(Estimator):
 
     words: bool | None = None
     vocabulary: int | None = None
+    ngrams: int | None = None
 
     kind: ClassVar[Runs] = Runs.TEXTS
-    settings = SETTINGS | {"vocabulary": "tokenizer.max_vocabulary"}
+    settings = SETTINGS | {"vocabulary": "tokenizer.max_vocabulary", "ngrams": "classifier.ngrams"}
     fixed = FIXED | {"tokenizer.normal_form": "sources"}
 
     def _inputs(self, X: Any, is_fitting: bool) -> Inputs:  # noqa: N803

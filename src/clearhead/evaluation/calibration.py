@@ -18,6 +18,9 @@ from clearhead.errors import ConfigError, DataError
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 0.05, 20.0
 """The interval that `fit_temperature` searches."""
 
+MOST_STEPS, SMALLEST_GAIN = 50, 1e-9
+"""Steps of `fit_share` at most, and the gain of one, by example, after which there are no more."""
+
 BINS = 15
 """Bins of the expected calibration error, as in Guo et al. 2017."""
 
@@ -78,6 +81,51 @@ def fit_temperature(
         middle = (low + high) / 2
         low, high = (middle, high) if slope(math.exp(middle)) > 0 else (low, middle)
     return math.exp((low + high) / 2)
+
+
+def fit_share(
+    logits: np.ndarray, margins: np.ndarray, truth: np.ndarray, multi_label: bool = False
+) -> float:
+    """The share s ≥ 0 for which logits + s · margins, at the best temperature, are most likely.
+
+    The factors of both are fitted together; the likelihood is log-concave in them. Like the prior
+    of `fit_temperature`, normal distributions around 1 keep a few examples from deciding alone.
+    """
+    parts = np.stack((_finite(logits), _finite(margins)))
+    factors = np.ones(2)
+    loss = _loss_of(factors, parts, truth, multi_label)
+    for _ in range(MOST_STEPS):
+        gradient, curvature = _slopes(factors, parts, truth, multi_label)
+        step = np.linalg.solve(curvature, gradient)
+        # The whole step of Newton's method may be too long where the likelihood is not quadratic.
+        while (new := _loss_of(factors - step, parts, truth, multi_label)) > loss:
+            step /= 2
+        factors, loss, gain = factors - step, new, loss - new
+        if gain <= SMALLEST_GAIN * len(truth):
+            break
+    of_logits, of_margins = factors
+    return max(0.0, float(of_margins)) / max(float(of_logits), 1 / HIGHEST_TEMPERATURE)
+
+
+def _loss_of(factors: np.ndarray, parts: np.ndarray, truth: np.ndarray, multi_label: bool) -> float:
+    """The summed negative log-likelihood of parts (2, N, labels) times their factors, and prior."""
+    found = probabilities(np.tensordot(factors, parts, 1), 1.0, multi_label)
+    likelihood = negative_log_likelihood(found, truth, multi_label) * len(truth)
+    return likelihood + float(((factors - 1) ** 2).sum()) / 2
+
+
+def _slopes(
+    factors: np.ndarray, parts: np.ndarray, truth: np.ndarray, multi_label: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The gradient (2,) and the second derivatives (2, 2) of `_loss_of`."""
+    found = probabilities(np.tensordot(factors, parts, 1), 1.0, multi_label)
+    gradient = np.tensordot(parts, found - truth, 2) + factors - 1
+    if multi_label:
+        spread = np.einsum("inl,jnl,nl->ij", parts, parts, found * (1 - found))
+    else:
+        around = parts - (parts * found).sum(axis=2, keepdims=True)
+        spread = np.einsum("inl,jnl,nl->ij", around, around, found)
+    return gradient, spread + np.eye(2)
 
 
 def expected_calibration_error(

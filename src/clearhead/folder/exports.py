@@ -47,6 +47,7 @@ VERSION = 1
 CLASSIFIER_SETTINGS = (
     *("input", "data.max_length", "data.missing"),
     *("classifier.pooling", "classifier.hidden", "classifier.multi_label"),
+    *("classifier.kernels", "classifier.kernel_reach", "classifier.ngrams"),
 )
 """Settings besides those of the model that change what a classifier computes."""
 

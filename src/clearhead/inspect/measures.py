@@ -114,7 +114,11 @@ def value_zeroing(subject: Subject) -> Array:
 
 
 def gradient_input(subject: Subject) -> Array:
-    """Gradient of the log-probability times the embedding, summed over the dimensions."""
+    """Gradient of the log-probability times the embedding, summed over the dimensions.
+
+    A classifier's linear model of n-grams reads no embeddings, so its part is missing, here and in
+    integrated gradients; `removal` has it.
+    """
     return _gradients(subject, 1)[0]
 
 

@@ -257,7 +257,7 @@ def record_classification(
     watch.input(view.input, "source")
     memory, mask = view.encode(x)
     hidden = view.state(x, memory, mask)
-    logits = view.output(hidden)
+    logits = view.logits(x, hidden)
     learned = [each for each in view.pooling.poolings if isinstance(each, AttentionPooling)]
     if "probabilities" in keep:
         watch.details["probabilities"] = array(logits.softmax(dim=-1))

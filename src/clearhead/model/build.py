@@ -29,6 +29,7 @@ from clearhead.model.layers import (
     Residual,
     StdPlusEpsilonNorm,
 )
+from clearhead.model.ngrams import NgramClassifier
 from clearhead.model.pooling import (
     AttentionPooling,
     FirstPooling,
@@ -136,12 +137,23 @@ class Parts:
 
     def of_classifier(
         self, head: ClassifierConfig, inputs: int, labels: int, features: bool
-    ) -> tuple[Input, Encoder, Pooling, nn.Module, Dropout, nn.Linear, RandomKernels | None]:
+    ) -> tuple[
+        Input,
+        Encoder,
+        Pooling,
+        nn.Module,
+        Dropout,
+        nn.Linear,
+        RandomKernels | None,
+        NgramClassifier | None,
+    ]:
         poolings = [self.pooling(name) for name in head.pooling]
         width = len(poolings) * self.config.d_model
-        kernels = None
+        kernels = ngrams = None
         if features and head.kernels:
             kernels = RandomKernels(inputs, head.kernels, KERNEL_WIDTH, head.kernel_reach)
+        if not features and head.ngrams:
+            ngrams = NgramClassifier(head.ngrams, inputs, labels, self.pad_id)
         return (
             self.encoder_input(self.input(inputs, features)),
             self.encoder(),
@@ -150,6 +162,7 @@ class Parts:
             Dropout(head.dropout),
             _output_layer(width + (kernels.outputs if kernels else 0), labels),
             kernels,
+            ngrams,
         )
 
     def norm(self) -> nn.Module:

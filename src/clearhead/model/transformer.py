@@ -22,6 +22,7 @@ from clearhead.model.layers import (
     SourceMask,
     Vectors,
 )
+from clearhead.model.ngrams import NgramClassifier
 from clearhead.model.pooling import Pooling
 from clearhead.tokenizer.protocol import BOS, EOS, PAD
 
@@ -141,6 +142,7 @@ class EncoderClassifier(nn.Module):
         dropout: Dropout,
         output: nn.Linear,
         kernels: RandomKernels | None = None,
+        ngrams: NgramClassifier | None = None,
     ) -> None:
         super().__init__()
         self.input = input
@@ -150,10 +152,11 @@ class EncoderClassifier(nn.Module):
         self.dropout = dropout
         self.output = output
         self.kernels = kernels
+        self.ngrams = ngrams
 
     def forward(self, x: Tensor, mask: AnyMask | None = None) -> Float[Tensor, "batch labels"]:
         memory, mask = self.encode(x, mask)
-        return self.output(self.state(x, memory, mask))
+        return self.logits(x, self.state(x, memory, mask))
 
     def encode(self, x: Tensor, mask: AnyMask | None = None) -> tuple[Memory, SourceMask]:
         """The encoder's output for an input and its mask, by default the one that hides padding."""
@@ -166,6 +169,16 @@ class EncoderClassifier(nn.Module):
         if self.kernels is not None:
             vector = torch.cat((vector, self.kernels(x, mask)), dim=-1)
         return self.dropout(vector)
+
+    def logits(
+        self, x: Tensor, state: Float[Tensor, "batch hidden"]
+    ) -> Float[Tensor, "batch labels"]:
+        """The logits of an input from its `state`, and from its n-grams unless it is training."""
+        logits = self.output(state)
+        # The n-grams know the labels of the training texts, so the encoder would learn nothing.
+        if self.ngrams is not None and not self.training:
+            logits = logits + self.ngrams(x)
+        return logits
 
 
 @contextmanager

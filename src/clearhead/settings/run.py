@@ -64,6 +64,15 @@ class ClassifierConfig(Section):
         only_with=("kernels",),
         init=Runs.SEQUENCES,
     )
+    ngrams: Natural = setting(
+        0,
+        "n-grams of a linear model beside the encoder, at most",
+        details="The most frequent tokens, pairs of neighbours and character n-grams of the "
+        "training texts. A linear support vector machine of their TF-IDF learns from few texts; "
+        "the encoder learns more from many. The validation examples decide the share of each.",
+        runs=Runs.TEXTS,
+        init=Runs.TEXTS,
+    )
     dropout: Rate = setting(0.1, "dropout rate before the output layer", init=Runs.LABELLED)
     class_weights: Literal["none", "balanced"] = setting(
         "none",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -20,6 +20,7 @@ from clearhead.decoding.torch_engine import ClassifierEngine
 from clearhead.errors import DataError
 from clearhead.evaluation.calibration import (
     expected_calibration_error,
+    fit_share,
     fit_temperature,
     negative_log_likelihood,
     probabilities,
@@ -27,6 +28,7 @@ from clearhead.evaluation.calibration import (
 from clearhead.evaluation.class_scores import score_classes, truth_of
 from clearhead.losses.cross_entropy import label_divergence, label_loss
 from clearhead.model.build import build_classifier
+from clearhead.model.ngrams import NgramClassifier
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
@@ -37,6 +39,9 @@ SAMPLES = 3
 
 SCALED, SCALED_BATCH = 4096, 16
 """The most examples from which random kernels get their scale, and those at a time."""
+
+FITTED_BATCH = 64
+"""Texts at a time, of those from which a linear model of n-grams is fitted."""
 
 SMALLER = "use the CPU: training.device = 'cpu'"
 """What to do if a validation needs more memory than a GPU has."""
@@ -80,10 +85,17 @@ class ClassificationTask:
         model = build_classifier(self.config, self.data.inputs.width, len(self.data.labels))
         if model.kernels is not None:
             rows = self.data.rows[:: math.ceil(len(self.data.rows) / SCALED)]
-            parts = (rows[i : i + SCALED_BATCH] for i in range(0, len(rows), SCALED_BATCH))
-            batches = map(self.data.inputs.collate, parts)
+            batches = self._collated(rows, SCALED_BATCH)
             model.kernels.fit((batch, model.input.mask(batch)) for batch in batches)
+        if model.ngrams is not None:
+            texts = [*self._collated(self.data.rows, FITTED_BATCH)]
+            model.ngrams.fit(texts, torch.from_numpy(self.truth).float(), self._example_weights)
         return model
+
+    def _collated(self, rows: Sequence[np.ndarray], size: int) -> Iterator[Tensor]:
+        """Rows as batches of this size, in their order."""
+        for first in range(0, len(rows), size):
+            yield self.data.inputs.collate(rows[first : first + size])
 
     def batch_count(self, epoch: int) -> int:
         """Batches in an epoch."""
@@ -169,16 +181,18 @@ class ClassificationTask:
         """Loss, accuracy, F1 and calibration on the validation examples.
 
         The scores include the temperature, by which logits are divided when the model is used; it
-        is 1 if there are fewer than `FEWEST` examples.
+        is 1 if there are fewer than `FEWEST` examples. The share of the n-grams is changed to the
+        one with the highest likelihood; with fewer examples it is 1.
         """
-        data = self.data
-        engine = ClassifierEngine(cast(EncoderClassifier, model), SMALLER)
-        part = self.ranks.part(data.validation_rows)
+        data, model = self.data, cast(EncoderClassifier, model)
+        part, truth = self.ranks.part(data.validation_rows), self._validation_truth
+        engine = ClassifierEngine(model, SMALLER)
         found = self.ranks.gathered([engine.logits(part, data.inputs.collate)] if part else [])
         logits = np.concatenate(found)
         if not np.isfinite(logits).all():
             return diverged(self.measure)
-        truth = self._validation_truth
+        if model.ngrams is not None and len(truth) >= FEWEST:
+            logits = self._share(logits, model.ngrams, part)
         uncalibrated = probabilities(logits, 1.0, self.multi_label)
         temperature = 1.0
         if len(truth) >= FEWEST:
@@ -203,6 +217,22 @@ class ClassificationTask:
                 for example, row in zip(data.validation[:SAMPLES], calibrated, strict=False)
             ),
         )
+
+    @torch.no_grad()
+    def _share(
+        self, logits: np.ndarray, ngrams: NgramClassifier, part: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """The logits of the validation examples with the best share of the n-grams, which is set.
+
+        `part` are the rows of this process, of which it computes the margins.
+        """
+        batches = (rows.to(ngrams.weight.device) for rows in self._collated(part, FITTED_BATCH))
+        found = self.ranks.gathered([ngrams.margins(rows).double().cpu() for rows in batches])
+        margins = torch.cat(found).numpy()
+        without = logits - float(ngrams.share) * margins
+        share = fit_share(without, margins, self._validation_truth, self.multi_label)
+        ngrams.share.fill_(share)
+        return without + share * margins
 
     def _weights_of_examples(self) -> Tensor:
         """The weight of each training example in the loss (examples,), with the mean 1."""

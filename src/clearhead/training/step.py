@@ -272,7 +272,9 @@ def shard(model: nn.Module, device_type: str, processes: int) -> None:
     mesh = init_device_mesh(device_type, (processes,))
     for layer in layers_of(model):
         fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+    # All that are shared out have one type. The numbers of n-grams have another, and are few.
+    others = {each for each in model.parameters() if each.dtype != torch.float32}
+    fully_shard(model, mesh=mesh, ignored_params=others)
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:

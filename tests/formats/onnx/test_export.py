@@ -19,9 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.data.inputs import read_inputs
+from clearhead.data.inputs import read_inputs, text_inputs
 from clearhead.data.judging.text_style import longest_text
 from clearhead.data.labels import Labels
+from clearhead.data.reading.labelled import Labelled
 from clearhead.data.reading.parts import file_hash
 from clearhead.errors import ExportError
 from clearhead.folder.exports import read_export
@@ -76,7 +77,15 @@ def text_folder(
         classifier=ClassifierConfig(**head),
     )
     write_folder(path, config, {"tokenizer": tokenizer, "labels": Labels(LABELS)})
-    write_weights(path, build_classifier(config, len(tokenizer), len(LABELS)))
+    built = build_classifier(config, len(tokenizer), len(LABELS))
+    if built.ngrams is not None:
+        examples = [Labelled(text, (), "") for text in TEXTS if isinstance(text, str)]
+        rows = text_inputs(config, tokenizer).rows(examples)
+        texts = [torch.from_numpy(row.astype(np.int64))[None] for row in rows if len(row)]
+        truth = torch.eye(len(LABELS)).repeat(len(texts), 1)[: len(texts)]
+        built.ngrams.fit(texts, truth, torch.ones(len(texts)))
+        assert (built.ngrams.idf > 0).any()
+    write_weights(path, built)
     set_temperature(path, 1.7)
     return path
 
@@ -125,12 +134,12 @@ TEXT_MODELS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "pieces": (
         piece_tokenizer,
         {"norm": "post", "norm_form": "std_plus_epsilon", "positions": Learned(max_length=9)},
-        {"pooling": ("first", "attention"), "hidden": "tanh"},
+        {"pooling": ("first", "attention"), "hidden": "tanh", "ngrams": 5},
     ),
     "n-grams": (
         word_tokenizer,
         {"character_ngrams": (2, 3), "ngram_vectors": 30, "input_convolution": (2, 3)},
-        {"pooling": ("first", "maximum"), "multi_label": True},
+        {"pooling": ("first", "maximum"), "multi_label": True, "ngrams": 40},
     ),
 }
 

@@ -62,7 +62,8 @@ class ClassificationRecipe(Recipe):
     """Settings for fewer than `below` training examples.
 
     `dropout` is the rate in the encoder, `head` before the output. With `ngrams`, texts are whole
-    words with the n-grams of their characters; otherwise they are pieces.
+    words with the n-grams of their characters; otherwise they are pieces. `linear` is the number of
+    n-grams of the linear model beside the encoder.
     """
 
     head: float
@@ -77,10 +78,12 @@ class ClassificationRecipe(Recipe):
     word_dropout: float = 0.0
     ngrams: tuple[int, ...] = ()
     kernels: int = 0
+    linear: int = 0
 
 
 _row = ClassificationRecipe
-WORDS: dict[str, Any] = {"convolution": (3, 4, 5), "ngrams": WORD_NGRAMS}
+LINEAR = {"linear": 20_000}
+WORDS: dict[str, Any] = {"convolution": (3, 4, 5), "lower": True, "ngrams": WORD_NGRAMS, **LINEAR}
 # below, batch, peak, warm-up, epochs, dropout, head, layers, d_model, d_ff, heads
 WORD_RECIPES = (
     _row(1_000, 512, 2e-3, 100, 40, 0.1, 0.5, 1, 300, 256, 4, **WORDS),
@@ -88,8 +91,8 @@ WORD_RECIPES = (
 )
 # the same and convolution, vocabulary, lower, sampling, word dropout
 PIECE_RECIPES = (
-    _row(1_000, 512, 2e-3, 100, 80, 0.3, 0.5, 2, 64, 128, 4, 3, 2_000, True, 0.1, 0.1),
-    _row(20_000, 1024, 2e-3, 300, 40, 0.3, 0.5, 2, 128, 256, 4, 3, 4_000, True, 0.1, 0.1),
+    _row(1_000, 512, 2e-3, 100, 80, 0.3, 0.5, 2, 64, 128, 4, 3, 2_000, True, 0.1, 0.1, **LINEAR),
+    _row(20_000, 1024, 2e-3, 300, 40, 0.3, 0.5, 2, 128, 256, 4, 3, 4_000, True, 0.1, 0.1, **LINEAR),
     _row(200_000, 4096, 1e-3, 1000, 12, 0.2, 0.3, 4, 256, 512, 4, 3, 8_000, False, 0.1, 0.1),
     _row(math.inf, 16_384, 5e-4, 2000, 5, 0.1, 0.1, 6, 512, 2048, 8, 0, 16_000),
 )
@@ -338,8 +341,6 @@ TEXT = (
         "The texts are already lower-cased; those to classify will be, too."),
     Row("tokenizer.lower", True, "recipe.lower",
         "Few texts: a word at the start of a sentence should be the same word."),
-    Row("tokenizer.lower", False, "recipe.ngrams",
-        "Capitals distinguish names from words, and n-grams still relate both spellings."),
     Row("tokenizer.lower", False, "", "Enough texts to learn capitalised words separately."),
     Row("training.word_dropout", Of("recipe.word_dropout"), "recipe.word_dropout",
         "Hides other words in each epoch, so that no single word decides."),
@@ -392,6 +393,8 @@ MODEL = (
     Row("classifier.kernels", Of("recipe.kernels"), "recipe.kernels",
         "Few sequences: shapes that need not be learned help the output layer."),
     Row("classifier.kernel_reach", Of("reach"), "recipe.kernels", "The longest sequence."),
+    Row("classifier.ngrams", Of("recipe.linear"), "recipe.linear",
+        "Few texts: a linear model learns from them what single words say."),
     Row("classifier.dropout", Of("recipe.head"), "",
         "The label should not depend on a few components of the vector."),
 )

@@ -69,6 +69,7 @@ def settings_it_has(config: RunConfig) -> dict[str, list[Any]]:
         "model.embedding_norm": [True],  # the encoder of a Marian translator has none
         "classifier.pooling": [("first",)],
         "classifier.hidden": [*EXPORTED],
+        "classifier.ngrams": [0],
         **epsilon,
     }
 
