@@ -15,8 +15,14 @@ import numpy as np
 
 from clearhead.errors import ConfigError, DataError
 
+SHARE = 4.0
+"""How often the margins of n-grams usually count, which are about 1, beside logits."""
+
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 0.05, 20.0
 """The interval that `fit_temperature` searches."""
+
+USUAL = np.array([1.0, SHARE])
+"""The factors of logits and margins that `fit_share` expects before it sees an example."""
 
 MOST_STEPS, SMALLEST_GAIN = 50, 1e-9
 """Steps of `fit_share` at most, and the gain of one, by example, after which there are no more."""
@@ -89,10 +95,11 @@ def fit_share(
     """The share s ≥ 0 for which logits + s · margins, at the best temperature, are most likely.
 
     The factors of both are fitted together; the likelihood is log-concave in them. Like the prior
-    of `fit_temperature`, normal distributions around 1 keep a few examples from deciding alone.
+    of `fit_temperature`, normal distributions around 1 and `SHARE` keep a few examples from
+    deciding alone.
     """
     parts = np.stack((_finite(logits), _finite(margins)))
-    factors = np.ones(2)
+    factors = USUAL
     loss = _loss_of(factors, parts, truth, multi_label)
     for _ in range(MOST_STEPS):
         gradient, curvature = _slopes(factors, parts, truth, multi_label)
@@ -111,7 +118,7 @@ def _loss_of(factors: np.ndarray, parts: np.ndarray, truth: np.ndarray, multi_la
     """The summed negative log-likelihood of parts (2, N, labels) times their factors, and prior."""
     found = probabilities(np.tensordot(factors, parts, 1), 1.0, multi_label)
     likelihood = negative_log_likelihood(found, truth, multi_label) * len(truth)
-    return likelihood + float(((factors - 1) ** 2).sum()) / 2
+    return likelihood + float(((factors - USUAL) ** 2).sum()) / 2
 
 
 def _slopes(
@@ -119,7 +126,7 @@ def _slopes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The gradient (2,) and the second derivatives (2, 2) of `_loss_of`."""
     found = probabilities(np.tensordot(factors, parts, 1), 1.0, multi_label)
-    gradient = np.tensordot(parts, found - truth, 2) + factors - 1
+    gradient = np.tensordot(parts, found - truth, 2) + factors - USUAL
     if multi_label:
         spread = np.einsum("inl,jnl,nl->ij", parts, parts, found * (1 - found))
     else:

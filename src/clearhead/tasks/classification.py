@@ -19,6 +19,7 @@ from clearhead.data.reading.labelled import Labelled
 from clearhead.decoding.torch_engine import ClassifierEngine
 from clearhead.errors import DataError
 from clearhead.evaluation.calibration import (
+    SHARE,
     expected_calibration_error,
     fit_share,
     fit_temperature,
@@ -90,6 +91,7 @@ class ClassificationTask:
         if model.ngrams is not None:
             texts = [*self._collated(self.data.rows, FITTED_BATCH)]
             model.ngrams.fit(texts, torch.from_numpy(self.truth).float(), self._example_weights)
+            model.ngrams.share.fill_(SHARE)
         return model
 
     def _collated(self, rows: Sequence[np.ndarray], size: int) -> Iterator[Tensor]:
@@ -182,7 +184,7 @@ class ClassificationTask:
 
         The scores include the temperature, by which logits are divided when the model is used; it
         is 1 if there are fewer than `FEWEST` examples. The share of the n-grams is changed to the
-        one with the highest likelihood; with fewer examples it is 1.
+        one with the highest likelihood; with fewer examples it is `SHARE`.
         """
         data, model = self.data, cast(EncoderClassifier, model)
         part, truth = self.ranks.part(data.validation_rows), self._validation_truth

@@ -46,7 +46,9 @@ InputKind = Literal["text", "features"]
 
 WORD_NGRAMS = (3, 4, 5)  # characters: stems and endings
 FEW_TEXTS = 20_000
-SHORT_TEXT = 100  # words on average: all n-grams of all words of a text are kept in memory
+MOST_WORDS = 2_000_000  # in all: the n-grams of every word of a text are kept in memory
+SHORT_TEXT = 100  # words on average: longer texts teach more in an epoch
+FEWEST_EPOCHS = 3  # of long texts
 FEW = 1000  # with fewer validation examples, accuracy is too coarse to choose a model
 RISE = 5  # the warm-up is at most a fifth of the run
 EXAMPLES_A_STEP = 16  # at least, of mean length
@@ -105,17 +107,22 @@ SEQUENCE_RECIPES = (
 
 
 def read_by_words(text: SideSurvey, texts: int) -> bool:
-    """Whether whole words suit so many texts better than pieces: few short texts, with spaces."""
-    return text.spaced and texts < FEW_TEXTS and text.words <= SHORT_TEXT * texts
+    """Whether whole words suit so many texts better than pieces: few texts, with spaces."""
+    return text.spaced and texts < FEW_TEXTS and text.words <= MOST_WORDS
 
 
 def recipe_for(found: Survey, words: bool | None = None) -> ClassificationRecipe:
     """The size for the training data; `words`: whether texts are read by words, None: as fits."""
     if found.unit == "sequences":
         return row_for(SEQUENCE_RECIPES, found.examples)
+    text = found.sides[0]
     if words is None:
-        words = read_by_words(found.sides[0], found.examples)
-    return row_for(WORD_RECIPES if words else PIECE_RECIPES, found.examples)
+        words = read_by_words(text, found.examples)
+    recipe = row_for(WORD_RECIPES if words else PIECE_RECIPES, found.examples)
+    # As many words in the whole run as if the texts were short.
+    longer = text.words / (SHORT_TEXT * found.examples) if text.spaced else 1.0
+    epochs = max(FEWEST_EPOCHS, math.ceil(recipe.epochs / max(1.0, longer)))
+    return replace(recipe, epochs=min(recipe.epochs, epochs))
 
 
 def propose_classification(
