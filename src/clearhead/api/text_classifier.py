@@ -27,7 +27,8 @@ class TextClassifier(Estimator):
 
     Args:
         words: True: whole words with their spelling; False: pieces of a BPE vocabulary. The
-            default is words if spaces separate them and there are fewer than 20,000 short texts.
+            default is words if spaces separate them and there are fewer than 20,000 texts with at
+            most two million words.
         vocabulary: maximum number of words or pieces.
         layers: number of encoder layers.
         d_model: width of the encoder; if it is given, its feed-forward networks are twice as wide.

@@ -26,6 +26,7 @@ from clearhead.data.proposing import classification as proposing
 from clearhead.data.proposing.classification import (
     EXAMPLES_A_STEP,
     FEW,
+    FEWEST_EPOCHS,
     KEPT,
     PIECE_RECIPES,
     SEQUENCE_RECIPES,
@@ -342,7 +343,7 @@ def test_a_text_of_many_marks_is_within_the_limit(tmp_path: Path) -> None:
     assert any("all kept" in line for line in api.dry_run(config).data)
 
 
-def test_few_short_texts_of_words_are_read_word_by_word(tmp_path: Path) -> None:
+def test_few_texts_of_words_are_read_word_by_word(tmp_path: Path) -> None:
     lines = {
         "words": [f"{i % 2}\tnumber {i}" for i in range(40)],
         "bpe": [f"{i % 2}\t" + chr(0x4E00 + i) * 5 for i in range(40)],
@@ -351,8 +352,17 @@ def test_few_short_texts_of_words_are_read_word_by_word(tmp_path: Path) -> None:
         path = write_lines(tmp_path / "train.txt", some)
         assert proposed(tmp_path, "text", path).tokenizer.kind == kind
     assert read_by_words(dataclasses.replace(LATIN, words=100 * 19_999), 19_999)
-    assert not read_by_words(dataclasses.replace(LATIN, words=100 * 20_000), 20_000)
-    assert not read_by_words(dataclasses.replace(LATIN, words=101 * 50), 50)
+    assert not read_by_words(dataclasses.replace(LATIN, words=10 * 20_000), 20_000)
+    assert read_by_words(dataclasses.replace(LATIN, words=1_000 * 50), 50)
+    assert not read_by_words(dataclasses.replace(LATIN, words=2_000_001), 19_999)
+
+
+@pytest.mark.parametrize(("words", "epochs"), [(10, 1.0), (100, 1.0), (400, 0.25), (5_000, 0.0)])
+def test_long_texts_are_read_less_often(tmp_path: Path, words: int, epochs: float) -> None:
+    lines = [f"{i % 2}\t" + f"word{i} text " * (words // 2) for i in range(30)]
+    config = proposed(tmp_path, "text", write_lines(tmp_path / "train.txt", lines))
+    usual = WORD_RECIPES[0].epochs
+    assert config.training.max_epochs == max(FEWEST_EPOCHS, epochs * usual)
 
 
 @pytest.mark.parametrize("kind", ["text", "features"])
