@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_union
+from sklearn.svm import LinearSVC
 
 from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
@@ -31,8 +31,10 @@ from clearhead.evaluation.baseline import (
     baseline_on_validation,
     fit_baseline,
 )
+from clearhead.evaluation.calibration import SHARE
 from clearhead.folder.model_folder import open_folder
 from clearhead.settings import config_from
+from clearhead.settings.declare import Runs
 from clearhead.training.events import Note
 from fake_translator import run
 from small_runs import Watcher, feature_run, text_run, write_texts
@@ -55,15 +57,21 @@ def examples_of(inputs: Sequence[Any]) -> list[Labelled[Any]]:
     return [Labelled(each, ("any",), f"example {n}") for n, each in enumerate(inputs, start=1)]
 
 
-def test_it_is_scikit_learns_one_versus_rest_model_on_words_and_punctuation() -> None:
+def test_it_is_scikit_learns_one_versus_rest_model_on_words_and_characters() -> None:
     texts, truth = texts_of(120)
     unseen = ["a ? b", "c", "", "nothing known"]
-    tfidf = TfidfVectorizer(token_pattern=TOKEN, ngram_range=(1, 2), sublinear_tf=True)
-    linear = OneVsRestClassifier(LogisticRegression(C=10, solver="liblinear", random_state=0))
-    linear.fit(tfidf.fit_transform(texts), truth.argmax(axis=1))
-    expected = linear.predict_proba(tfidf.transform(unseen))
+    words = TfidfVectorizer(token_pattern=TOKEN, ngram_range=(1, 2), sublinear_tf=True)
+    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
+    tfidf = make_union(words, characters)
+    linear = LinearSVC(random_state=0).fit(tfidf.fit_transform(texts), truth.argmax(axis=1))
+    odds = np.exp(-SHARE * linear.decision_function(tfidf.transform(unseen)))
+    expected = 1 / (1 + odds)
     found = fit_baseline(examples_of(texts), truth, TEXTS)
-    np.testing.assert_allclose(found.probabilities(examples_of(unseen)), expected)
+    np.testing.assert_allclose(
+        found.probabilities(examples_of(unseen)),
+        expected / expected.sum(axis=1, keepdims=True),
+        rtol=1e-3,
+    )
     assert found.amount == "120 texts"
 
 
@@ -91,13 +99,13 @@ def test_where_there_is_nothing_to_learn_the_shares_of_the_labels_are_given(
 def test_of_many_texts_a_sample_is_used_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, truth = texts_of(400)
     length, examples = len(texts[0]), examples_of(texts)
-    monkeypatch.setattr(baseline, "MOST_WORK", 100 * length * (3 + 1))
+    monkeypatch.setattr(baseline, "MOST_WORK", {Runs.TEXTS: 100 * length * (3 + 1)})
     found = fit_baseline(examples, truth, TEXTS)
     assert (found.fitted_on, found.amount) == (100, "100 of 400 texts")
     again = fit_baseline(examples, truth, TEXTS)
     np.testing.assert_array_equal(found.probabilities(examples), again.probabilities(examples))
     # One text is always used, and a class may be missing.
-    monkeypatch.setattr(baseline, "MOST_WORK", 0)
+    monkeypatch.setattr(baseline, "MOST_WORK", {Runs.TEXTS: 0})
     alone = fit_baseline(examples, truth, TEXTS).probabilities(examples)
     assert set(alone.ravel()) == {0.0, 1.0}
 
@@ -108,7 +116,7 @@ def test_training_ends_with_the_scores_of_both(tmp_path: Path) -> None:
     ended = train(config, observers=[watcher])
     note = watcher.events[-1]
     assert isinstance(note, Note)
-    assert note.text.startswith("linear baseline (TF-IDF): accuracy ")
+    assert note.text.startswith("linear baseline (TF-IDF of words and characters): accuracy ")
     assert f"this model: accuracy {ended.scores['accuracy']:.2f}" in note.text
     # Before training, the score is the same.
     assert note.text.startswith(baseline_on_files(config) or "nothing")
@@ -258,7 +266,8 @@ def test_the_commands_put_it_beside_the_model(
     code, _, err = run(*words)
     assert code == 0
     assert any(
-        line.startswith("clearhead: linear baseline (TF-IDF): loss ") for line in err.splitlines()
+        line.startswith("clearhead: linear baseline (TF-IDF of words and characters): loss ")
+        for line in err.splitlines()
     )
     config = text_run(tmp_path, training={"max_steps": 2, "validate_every": 2})
     config = replace(config, data=replace(config.data, train=("train.tsv",)))

@@ -12,9 +12,10 @@ warning is printed. --normalise converts the sources only.
 For a classifier it reports accuracy, macro and micro F1, each with its 95 %
 confidence interval; the negative log-likelihood and the expected calibration
 error; precision, recall and F1 of each label; and the confusion matrix. With
-scikit-learn installed, each classifier is compared with a linear model (logistic
-regression of TF-IDF, or of random kernels for sequences), which is fitted on its
-training files if all data files of its run are unchanged.
+scikit-learn installed, each classifier is compared with a linear model (a support
+vector machine of TF-IDF, or for sequences a logistic regression of random
+kernels), which is fitted on its training files if all data files of its run are
+unchanged.
 
 --folds N trains a classifier N times, each time without a part of its training
 and validation data, and scores that part. Examples with the same input, or of the

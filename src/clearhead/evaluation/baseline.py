@@ -1,8 +1,9 @@
-"""A linear model as the baseline of a classifier: logistic regression of fixed features.
+"""A linear model as the baseline of a classifier.
 
-Those of a text are TF-IDF, those of a sequence come from random kernels. It is fitted in seconds,
-and with few examples it is hard to beat. It needs scikit-learn, the extra `baseline`; without it
-there is no baseline. A damaged one raises a `BaselineError`.
+That of texts is a support vector machine of TF-IDF, that of sequences a logistic regression of what
+random kernels find. It is fitted in seconds, and with few examples it is hard to beat. It needs
+scikit-learn, the extra `baseline`; without it there is no baseline. A damaged one raises a
+`BaselineError`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clearhead.errors import ClearheadError, reason
-from clearhead.evaluation.calibration import negative_log_likelihood
+from clearhead.evaluation.calibration import SHARE, negative_log_likelihood
 from clearhead.evaluation.class_scores import score_classes, truth_of
 from clearhead.settings import RunConfig
 from clearhead.settings.declare import Runs
@@ -29,14 +30,18 @@ if TYPE_CHECKING:
     from clearhead.data.reading.parts import Parts
 
 TOKEN = r"\w+|[^\w\s]"
-"""A word or a punctuation mark. The features are single ones and pairs of neighbours."""
+"""A word or a punctuation mark. The features are single ones and pairs of neighbours, and n-grams
+of the characters of a word."""
+
+CHARACTERS = (2, 5)
+"""The shortest and the longest of these n-grams."""
 
 KERNELS = 1000
 """Random kernels of a sequence."""
 
 INVERSE_REGULARISATION = 10.0
 
-MOST_WORK = 15_000_000
+MOST_WORK = {Runs.TEXTS: 50_000_000, Runs.SEQUENCES: 15_000_000}
 """Characters of texts, or values of sequences, × (labels + 1) to fit on: it takes a few seconds.
 
 Of more examples a random sample is used.
@@ -68,7 +73,11 @@ class LinearBaseline:
     @property
     def features(self) -> str:
         """What it reads of an example."""
-        return "TF-IDF" if self.kind is Runs.TEXTS else f"{KERNELS:,} random kernels"
+        return (
+            "TF-IDF of words and characters"
+            if self.kind is Runs.TEXTS
+            else f"{KERNELS:,} random kernels"
+        )
 
 
 def is_available() -> bool:
@@ -79,18 +88,19 @@ def is_available() -> bool:
 def fit_baseline(
     examples: Sequence[Labelled], truth: np.ndarray, config: RunConfig
 ) -> LinearBaseline:
-    """Fit a logistic regression for each label to examples (N,) and their truth (N, labels).
+    """Fit a linear model for each label to examples (N,) and their truth (N, labels).
 
     If all examples or none have a label, its probability is its share of the examples. With one
     label each, the probabilities of an example are scaled so that they add up to 1.
     """
     is_text = config.input == "text"
     sizes = [len(each.input) if is_text else np.size(each.input) for each in examples]
-    chosen = _sample(sizes, truth.shape[1])
+    chosen = _sample(sizes, truth.shape[1], MOST_WORK[config.kind])
     of_kind = _of_texts if is_text else partial(_of_sequences, config)
+    fit = _support_vector_machine if is_text else _logistic_regression
     try:
         vectorise, rows = of_kind([examples[i] for i in chosen])
-        predictors = [_predictor(rows, has_label) for has_label in truth[chosen].T]
+        predictors = [_predictor(fit, rows, has_label) for has_label in truth[chosen].T]
     except Exception as error:  # an installed package may be damaged in any way
         raise _no_baseline(f"scikit-learn failed: {reason(error)}") from None
 
@@ -102,11 +112,11 @@ def fit_baseline(
     return LinearBaseline(config.kind, len(chosen), len(examples), probabilities)
 
 
-def _sample(sizes: Sequence[int], labels: int) -> list[int]:
+def _sample(sizes: Sequence[int], labels: int, most_work: int) -> list[int]:
     """The indices of the examples to fit on: all, or a random sample of limited size."""
     order: list[int] = np.random.default_rng(0).permutation(len(sizes)).tolist()
     work = (labels + 1) * np.cumsum([sizes[i] for i in order])
-    count = int(np.searchsorted(work, MOST_WORK, side="right"))
+    count = int(np.searchsorted(work, most_work, side="right"))
     return sorted(order[: max(1, count)])
 
 
@@ -118,8 +128,11 @@ def _of_texts(examples: Sequence[Labelled[str]]) -> tuple[Vectorise, Any]:
     """A function from texts to sparse rows of features, and the rows of these texts."""
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import make_union
 
-    vectoriser = TfidfVectorizer(token_pattern=TOKEN, ngram_range=(1, 2), sublinear_tf=True)
+    words = TfidfVectorizer(token_pattern=TOKEN, ngram_range=(1, 2), sublinear_tf=True)
+    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=CHARACTERS, sublinear_tf=True)
+    vectoriser = make_union(words, characters)
     try:
         rows = vectoriser.fit_transform([each.input for each in examples])
     except ValueError:  # no text has a word
@@ -156,18 +169,34 @@ def _of_sequences(
     return vectorise, vectorise(examples)
 
 
-def _predictor(rows: Any, has_label: np.ndarray) -> Callable[[Any], np.ndarray]:
+Fit = Callable[[Any, np.ndarray], Callable[[Any], np.ndarray]]
+"""Fits a label: from rows, and whether each has it, to a function from rows to log-odds (rows,)."""
+
+
+def _predictor(fit: Fit, rows: Any, has_label: np.ndarray) -> Callable[[Any], np.ndarray]:
     """A function from rows to the probability of a label (rows,)."""
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
 
     if has_label.all() or not has_label.any() or not np.any(rows.max()):
         return lambda rows: np.full(rows.shape[0], has_label.mean())
-    model = LogisticRegression(C=INVERSE_REGULARISATION, solver="liblinear", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(rows, has_label)
-    return lambda rows: model.predict_proba(rows)[:, 1]
+        log_odds = fit(rows, has_label)
+    return lambda rows: np.exp(-np.logaddexp(0.0, -log_odds(rows)))
+
+
+def _support_vector_machine(rows: Any, has_label: np.ndarray) -> Callable[[Any], np.ndarray]:
+    from sklearn.svm import LinearSVC
+
+    model = LinearSVC(random_state=0).fit(rows, has_label)
+    return lambda rows: SHARE * model.decision_function(rows)
+
+
+def _logistic_regression(rows: Any, has_label: np.ndarray) -> Callable[[Any], np.ndarray]:
+    from sklearn.linear_model import LogisticRegression
+
+    settings = {"C": INVERSE_REGULARISATION, "solver": "liblinear", "random_state": 0}
+    return LogisticRegression(**settings).fit(rows, has_label).decision_function
 
 
 def baseline_on_validation(
@@ -203,7 +232,8 @@ def baseline_on_validation(
     if not is_behind:
         return line
     if config.input == "text":
-        return f"{line}; a pretrained encoder may do better (start_from)"
+        better = "scikit-learn's LinearSVC of TF-IDF or a pretrained encoder (start_from)"
+        return f"{line}; {better} may suit these data better"
     return f"{line}; a linear model of MiniRocket's features may suit these data better (sktime)"
 
 

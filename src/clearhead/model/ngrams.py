@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -140,18 +139,13 @@ class NgramClassifier(nn.Module):
 
     def _choose(self, batches: Sequence[Tensor], texts: int) -> None:
         """Know the n-grams that the most texts have, and how many have each."""
-        each = chain.from_iterable(map(self._different, batches))
-        numbers, having = torch.cat([*each]).unique(return_counts=True)
+        each = [text[text >= 0].unique() for batch in batches for text in self.ngrams(batch)]
+        numbers, having = torch.cat(each).unique(return_counts=True)
         chosen = having.sort(descending=True, stable=True).indices[: len(self.idf)]
         chosen = chosen[having[chosen] >= LEAST].sort().values
         self.numbers.fill_(PADDED)[: len(chosen)] = numbers[chosen]
         idf = 1 + torch.log((1 + texts) / (1 + having[chosen]))
         self.idf.zero_()[: len(chosen)] = idf
-
-    def _different(self, batch: Ids) -> Iterator[Tensor]:
-        """The different n-grams of each text."""
-        for ngrams in self.ngrams(batch):
-            yield ngrams[ngrams >= 0].unique()
 
 
 def _marked(numbers: Tensor, real: Bool[Tensor, "batch ngrams"]) -> Float[Tensor, "batch ngrams"]:
