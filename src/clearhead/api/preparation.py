@@ -193,6 +193,8 @@ def _prepare_classification(run: Run) -> Prepared:
     task = ClassificationTask(config, data, run.ranks)
 
     def build_model() -> nn.Module:
+        if config.input == "text" and config.classifier.ngrams:
+            run.note("fitting the linear model of n-grams")
         model = task.build_model()
         if start is not None and copy_classifier(model, start, config, data.labels):
             run.note(f"using the output layer of {config.start_from}")
