@@ -29,6 +29,7 @@ from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.evaluation.calibration import negative_log_likelihood, probabilities
 from clearhead.folder.tensors import read_tensors
 from clearhead.losses.cross_entropy import label_divergence, label_loss
+from clearhead.model.ngrams import NgramClassifier
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import LARGEST_WEIGHT, ClassificationTask, LabelledBatch
 from clearhead.tokenizer import WordTokenizer
@@ -212,17 +213,48 @@ def test_the_n_grams_of_a_model_to_start_from_are_those_of_the_new_texts(tmp_pat
     steps = {"max_steps": 2, "validate_every": 2}
     first = ngram_run(tmp_path, "first", training=steps)
     api.train(first, observers=())
-    second = ngram_run(tmp_path, "second", training=steps, data={"validation_share": 0.4})
-    second = dataclasses.replace(second, start_from=str(first.folder))
-    api.train(second, observers=())
-    started = api.load_classifier(second.folder, device="cpu").model
-    fresh = task_of(second, tmp_path).build_model()
-    assert fresh.ngrams is not None
-    assert started.ngrams is not None
-    torch.testing.assert_close(started.ngrams.weight, fresh.ngrams.weight)
-    before = api.load_classifier(first.folder, device="cpu").model
-    assert before.ngrams is not None
-    assert not torch.equal(before.ngrams.weight, fresh.ngrams.weight)
+    (file,) = first.data.train
+    lines = Path(file).read_text("utf-8").splitlines(keepends=True)
+    fewer = tmp_path / "fewer.tsv"
+    fewer.write_text("".join(lines[: len(lines) // 2]), encoding="utf-8")
+
+    def ngrams_after(name: str, train: str) -> NgramClassifier:
+        run = ngram_run(tmp_path, name, training=steps, data={"train": [train]})
+        api.train(dataclasses.replace(run, start_from=str(first.folder)), observers=())
+        found = api.load_classifier(run.folder, device="cpu").model.ngrams
+        assert found is not None
+        return found
+
+    same, other = ngrams_after("same", file), ngrams_after("other", str(fewer))
+    before = api.load_classifier(first.folder, device="cpu").model.ngrams
+    assert before is not None
+    torch.testing.assert_close(same.weight, before.weight)
+    assert not torch.allclose(other.idf, before.idf)
+
+
+@pytest.mark.slow
+def test_the_n_grams_that_are_scored_have_not_learned_from_the_validation_texts(
+    tmp_path: Path,
+) -> None:
+    # The labels are chance, so that only who has seen a text knows its label.
+    rng = np.random.default_rng(1)
+    rows = [
+        f"{' '.join(f'w{word}' for word in rng.integers(0, 40, 8))}\t{label}"
+        for label in rng.permutation(["a", "b"] * 60)
+    ]
+    data = tmp_path / "chance.tsv"
+    data.write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    still = {"max_steps": 2, "validate_every": 2, "schedule": {"peak": 1e-9}}
+    of_data = {"train": [str(data)], "validation_share": 0.4}
+    config = ngram_run(tmp_path, training=still, data=of_data)
+    many = dataclasses.replace(config.classifier, ngrams=1000)
+    config = dataclasses.replace(config, classifier=many)
+    watcher = Watcher()
+    api.train(config, observers=[watcher])
+    assert watcher.of(Validated)[-1].scores["accuracy"] < 70
+    classifier = api.load_classifier(config.folder, device="cpu")
+    texts, labels = zip(*(row.split("\t") for row in rows), strict=True)
+    assert classifier.evaluate(texts, labels).scores["accuracy"] > 80
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -33,6 +34,7 @@ from clearhead.model.ngrams import NgramClassifier
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
+from clearhead.tokenizer import PAD
 from clearhead.training.task import Evaluation, Loss, Sample, diverged
 
 SAMPLES = 3
@@ -78,7 +80,7 @@ class ClassificationTask:
         self._validation_truth = truth_of(data.validation, data.labels)
         self._lengths = np.minimum([len(row) for row in data.rows], config.data.max_length)
         self._weights = self._class_weights()
-        self._example_weights = self._weights_of_examples()
+        self._example_weights = _weights_of(data.train)
 
     def build_model(self) -> EncoderClassifier:
         """A new model of the run's configuration, initialised from its seed."""
@@ -89,10 +91,35 @@ class ClassificationTask:
             batches = self._collated(rows, SCALED_BATCH)
             model.kernels.fit((batch, model.input.mask(batch)) for batch in batches)
         if model.ngrams is not None:
-            texts = [*self._collated(self.data.rows, FITTED_BATCH)]
-            model.ngrams.fit(texts, torch.from_numpy(self.truth).float(), self._example_weights)
+            data = self.data
+            rows, examples = [*data.rows, *data.validation_rows], [*data.train, *data.validation]
+            truth = np.concatenate((self.truth, self._validation_truth))
+            self._fit(model.ngrams, rows, truth, _weights_of(examples))
             model.ngrams.share.fill_(SHARE)
         return model
+
+    @cached_property
+    def _margins(self) -> np.ndarray:
+        """The margins of the validation examples, by n-grams that have not learned from them.
+
+        The n-grams of the model itself learn from the validation examples too, once it is known by
+        these margins how good they are: no example is lost, and the scores are honest.
+        """
+        count, labels = self.config.classifier.ngrams, len(self.data.labels)
+        ngrams = NgramClassifier(count, self.data.inputs.width, labels, PAD)
+        self._fit(ngrams, self.data.rows, self.truth, self._example_weights)
+        batches = self._collated(self.data.validation_rows, FITTED_BATCH)
+        return torch.cat([*map(ngrams.margins, batches)]).double().numpy()
+
+    def _fit(
+        self,
+        ngrams: NgramClassifier,
+        rows: Sequence[np.ndarray],
+        truth: np.ndarray,
+        weights: Tensor,
+    ) -> None:
+        texts = [*self._collated(rows, FITTED_BATCH)]
+        ngrams.fit(texts, torch.from_numpy(truth).float(), weights)
 
     def _collated(self, rows: Sequence[np.ndarray], size: int) -> Iterator[Tensor]:
         """Rows as batches of this size, in their order."""
@@ -188,13 +215,19 @@ class ClassificationTask:
         """
         data, model = self.data, cast(EncoderClassifier, model)
         part, truth = self.ranks.part(data.validation_rows), self._validation_truth
+        if model.ngrams is not None:
+            model.ngrams.share.fill_(0.0)
         engine = ClassifierEngine(model, SMALLER)
         found = self.ranks.gathered([engine.logits(part, data.inputs.collate)] if part else [])
         logits = np.concatenate(found)
         if not np.isfinite(logits).all():
             return diverged(self.measure)
-        if model.ngrams is not None and len(truth) >= FEWEST:
-            logits = self._share(logits, model.ngrams, part)
+        if model.ngrams is not None:
+            share = SHARE
+            if len(truth) >= FEWEST:
+                share = fit_share(logits, self._margins, truth, self.multi_label)
+            model.ngrams.share.fill_(share)
+            logits = logits + share * self._margins
         uncalibrated = probabilities(logits, 1.0, self.multi_label)
         temperature = 1.0
         if len(truth) >= FEWEST:
@@ -220,29 +253,6 @@ class ClassificationTask:
             ),
         )
 
-    @torch.no_grad()
-    def _share(
-        self, logits: np.ndarray, ngrams: NgramClassifier, part: Sequence[np.ndarray]
-    ) -> np.ndarray:
-        """The logits of the validation examples with the best share of the n-grams, which is set.
-
-        `part` are the rows of this process, of which it computes the margins.
-        """
-        batches = (rows.to(ngrams.weight.device) for rows in self._collated(part, FITTED_BATCH))
-        found = self.ranks.gathered([ngrams.margins(rows).double().cpu() for rows in batches])
-        margins = torch.cat(found).numpy()
-        without = logits - float(ngrams.share) * margins
-        share = fit_share(without, margins, self._validation_truth, self.multi_label)
-        ngrams.share.fill_(share)
-        return without + share * margins
-
-    def _weights_of_examples(self) -> Tensor:
-        """The weight of each training example in the loss (examples,), with the mean 1."""
-        weights = np.array([example.weight for example in self.data.train])
-        if not weights.any():
-            raise DataError("no example is left to train on: all have the weight 0", where="train")
-        return torch.from_numpy(weights / weights.mean()).float()
-
     def _class_weights(self) -> Tensor:
         """The weight of each label in the loss (labels,): 1, or balanced.
 
@@ -261,6 +271,14 @@ class ClassificationTask:
             balanced = (examples - counts) / np.maximum(counts, 1)
             return torch.tensor(balanced.clip(1 / LARGEST_WEIGHT, LARGEST_WEIGHT)).float()
         return torch.tensor(examples / (len(counts) * np.maximum(counts, 1))).float()
+
+
+def _weights_of(examples: Sequence[Labelled]) -> Tensor:
+    """The weight of each training example in the loss (examples,), with the mean 1."""
+    weights = np.array([example.weight for example in examples])
+    if not weights.any():
+        raise DataError("no example is left to train on: all have the weight 0", where="train")
+    return torch.from_numpy(weights / weights.mean()).float()
 
 
 def _source(example: Labelled) -> str:
