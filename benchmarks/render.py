@@ -52,7 +52,7 @@ TABLES = {
 }
 """The claims of each short table."""
 DOCUMENTS = {
-    ROOT / "docs" / "explanation" / "benchmarks.md": ("counts", *TABLES),
+    ROOT / "docs" / "explanation" / "benchmarks.md": ("counts", "small", *TABLES),
     ROOT / "docs" / "explanation" / "benchmark-log.md": ("claims", "beside"),
     ROOT / "README.md": ("summary",),
     ROOT / "docs" / "index.md": ("summary",),
@@ -76,6 +76,7 @@ def main(words: list[str] | None = None) -> int:
         "counts": counts(records),
         **{name: short_table(keys, records) for name, keys in TABLES.items()},
         "beside": beside_tables(records),
+        "small": small_table([r for r in records if r["script"] == "small_sets"]),
     }
     outdated = 0
     for path, marks in DOCUMENTS.items():
@@ -185,6 +186,25 @@ def measurement_tables(records: Sequence[Record]) -> str:
         f"### {name}: {where}\n\n{measurement_table(group)}"
         for (name, where), group in groups.items()
     )
+
+
+def small_table(records: Sequence[Record]) -> str:
+    """A row for each small set: the last accuracy of each classifier, and the minutes of ours."""
+    sets: dict[str, dict[str, Record]] = {}
+    for record in records:
+        sets.setdefault(record["measure"].partition(":")[0], {})[record["subject"]] = record
+    names = dict.fromkeys(subject for found in sets.values() for subject in found)
+    rows = []
+    for name, found in sets.items():
+        best = max(record["median"] for record in found.values())
+        cells = [figure(found[each]) if each in found else "–" for each in names]
+        for column, each in enumerate(names):
+            if each in found and found[each]["median"] == best:
+                cells[column] = f"**{cells[column]}**"
+        own = found["clearhead"]
+        examples = own["note"].partition(" training")[0]
+        rows.append([name, examples, f"{own['more']['minutes']:.1f}", *cells])
+    return table(["set", "training examples", "minutes", *names], rows)
 
 
 def beside_tables(records: Sequence[Record]) -> str:

@@ -91,6 +91,22 @@ def test_a_row_of_a_short_table_has_the_newest_figures_and_misses_if_one_does() 
     assert "2 miss" in render.counts([*old, *new])
 
 
+def test_the_best_of_a_small_set_is_bold_and_the_newest_figure_counts() -> None:
+    def record(name: str, subject: str, value: float) -> dict[str, Any]:
+        more = {"minutes": 2.0} if subject == "clearhead" else None
+        note = "40 training and 9 test examples"
+        return results.make_record(
+            measure=f"{name}: accuracy", subject=subject, median=value, more=more, note=note
+        )
+
+    found = [
+        *(record("a", "clearhead", 50.0), record("a", "peer", 75.0)),
+        *(record("b", "clearhead", 75.0), record("a", "clearhead", 75.0)),
+    ]
+    rows = render.small_table(found).splitlines()[-2:]
+    assert rows == ["| a | 40 | 2.0 | **75** | **75** |", "| b | 40 | 2.0 | **75** | – |"]
+
+
 def test_the_summary_names_no_target_and_three_results() -> None:
     lines = render.summary_list(RECORDS).splitlines()
     assert len(lines) == 3

@@ -69,8 +69,8 @@ class ClassifierConfig(Section):
         "n-grams of a linear model beside the encoder, at most",
         details="The most frequent tokens, pairs of neighbours and character n-grams of the "
         "training texts. A linear support vector machine of their TF-IDF learns from few texts; "
-        "the encoder learns more from many. The validation examples decide the share of each; after "
-        "that it learns from them too.",
+        "the encoder learns more from many. The validation examples decide the share of each. "
+        "After that it learns from them too.",
         runs=Runs.TEXTS,
         init=Runs.TEXTS,
     )
