@@ -16,7 +16,7 @@ from clearhead.evaluation.calibration import (
     SHARE,
     decisions,
     expected_calibration_error,
-    fit_share,
+    fit_factors,
     fit_temperature,
     negative_log_likelihood,
     probabilities,
@@ -161,44 +161,41 @@ def test_if_all_temperatures_are_equally_good_it_is_one(multi_label: bool) -> No
     assert fit_temperature(np.full((6, 3), 0.1), truth) == 1.0
 
 
-# Share
+# Factors
 
 
 @KINDS
-def test_the_share_is_the_best_of_a_grid(multi_label: bool) -> None:
+def test_no_other_factors_are_likelier(multi_label: bool) -> None:
     rng = np.random.default_rng(2)
     for noise in (0.5, 2.0, 8.0):
         sure, truth = sampled(400, 4, multi_label, seed=3)
-        first, second = (sure + noise * rng.normal(size=sure.shape) for _ in range(2))
-        found = fit_share(first, second, truth, multi_label)
-
-        def likelihood(share: float, parts: tuple[Any, ...] = (first, second, truth)) -> float:
-            logits = parts[0] + share * parts[1]
-            temperature = fit_temperature(logits, parts[2], multi_label)
-            return plain_likelihood(logits, parts[2], temperature, multi_label)
-
-        # The prior moves it a little from the optimum.
-        best = min(map(likelihood, np.geomspace(0.01, 100, 60)))
-        assert likelihood(found) <= best * 1.002
+        parts = [sure + noise * rng.normal(size=sure.shape) for _ in range(2)]
+        best = fit_factors(parts[0], parts[1], truth, multi_label)
+        grid = [(a, b) for a in np.linspace(0.05, 4, 20) for b in np.linspace(0, 8, 20)]
+        losses = [
+            plain_likelihood(a * parts[0] + b * parts[1], truth, 1.0, multi_label) * len(truth)
+            + ((a - 1) ** 2 + (b - SHARE) ** 2) / 2
+            for a, b in [best, *grid]
+        ]
+        assert losses[0] <= min(losses) + 1e-6
 
 
 @KINDS
-def test_what_contradicts_the_truth_has_no_share(multi_label: bool) -> None:
+def test_what_contradicts_the_truth_gets_the_lowest_factor(multi_label: bool) -> None:
     logits, truth = sampled(400, 3, multi_label, seed=5)
-    assert fit_share(logits, np.where(truth, -3.0, 3.0), truth, multi_label) == 0.0
+    wrong = np.where(truth, -3.0, 3.0)
+    alone, none = fit_factors(logits, wrong, truth, multi_label)
+    assert none == 0.0
+    # Calibrated logits keep their scale, if nothing else is there.
+    assert alone == pytest.approx(1.0, rel=0.2)
+    assert fit_factors(wrong, logits, truth, multi_label)[0] == 1 / HIGHEST_TEMPERATURE
 
 
 @KINDS
-def test_logits_without_information_leave_the_margins_alone(multi_label: bool) -> None:
-    margins, truth = sampled(2000, 3, multi_label, seed=5)
-    assert fit_share(np.where(truth, -9.0, 9.0), margins, truth, multi_label) > 10
-
-
-@KINDS
-def test_one_example_leaves_the_usual_share(multi_label: bool) -> None:
+def test_one_example_leaves_the_usual_factors(multi_label: bool) -> None:
     truth = np.array([[True, False]])
     right = np.where(truth, 5.0, -5.0)
-    assert fit_share(right, right, truth, multi_label) == pytest.approx(SHARE, rel=0.01)
+    assert fit_factors(right, right, truth, multi_label) == pytest.approx((1, SHARE), rel=0.01)
 
 
 # Calibration error

@@ -198,7 +198,7 @@ def test_a_classifier_whose_encoder_learns_nothing_uses_the_n_grams(tmp_path: Pa
     classifier = api.load_classifier(config.folder, device="cpu")
     ngrams = classifier.model.ngrams
     assert ngrams is not None
-    assert ngrams.share > 1
+    assert ngrams.factors[1] > 1
     data = task_of(config, tmp_path).data
     inputs = [example.input for example in data.validation]
     found = classifier.evaluate(inputs, [example.labels[0] for example in data.validation])

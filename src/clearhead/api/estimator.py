@@ -161,7 +161,7 @@ class Estimator:
             X: N inputs, as the class describes them.
             y: (N,), their labels, strings or numbers; or (N, K), whether each of K labels applies.
             sample_weight: (N,), how much the loss of each example counts relative to the others; by
-                default all count the same. It has no effect on the validation.
+                default all count the same. It has no effect on the scores.
             groups: (N,), what each example belongs to, such as a person. Examples of a group are
                 not divided between training and validation.
 

@@ -190,7 +190,7 @@ def _prepare_classification(run: Run) -> Prepared:
     if run.resumed is None:
         _note_doubts(run, parts)
     data = prepare_labelled(config, parts, make_inputs)
-    task = ClassificationTask(config, data, run.ranks)
+    task = ClassificationTask(config, data, run.ranks, is_split=not run.parts.validation)
 
     def build_model() -> nn.Module:
         if config.input == "text" and config.classifier.ngrams:

@@ -45,8 +45,8 @@ class TextClassifier(Estimator):
         learning_rate: the highest learning rate; it falls to zero at the end.
         validation_share: share of the texts that are held out to calibrate the probabilities and
             to select the best weights.
-        class_weight: "balanced" gives rare classes the same weight as frequent ones; a mapping
-            gives the weight of each label in the loss.
+        class_weight: "balanced" gives rare classes the same weight as frequent ones in the loss of
+            the encoder; a mapping gives the weight of each label, also for the n-grams.
         missing: None and NaN among the texts; "refuse": an error; "empty": an empty text, which is
             left out in training.
         start_from: a model folder, or a model of Hugging Face, whose encoder is trained further.

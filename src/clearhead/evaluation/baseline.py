@@ -1,8 +1,8 @@
 """A linear model as the baseline of a classifier.
 
-That of texts is a support vector machine of TF-IDF, that of sequences a logistic regression of what
+For texts it is a support vector machine of TF-IDF, for sequences a logistic regression of what
 random kernels find. It is fitted in seconds, and with few examples it is hard to beat. It needs
-scikit-learn, the extra `baseline`; without it there is no baseline. A damaged one raises a
+scikit-learn, the extra `baseline`; without it there is no baseline. A damaged installation raises a
 `BaselineError`.
 """
 
@@ -41,7 +41,7 @@ KERNELS = 1000
 
 INVERSE_REGULARISATION = 10.0
 
-MOST_WORK = {Runs.TEXTS: 50_000_000, Runs.SEQUENCES: 15_000_000}
+MOST_WORK = {Runs.TEXTS: 15_000_000, Runs.SEQUENCES: 15_000_000}
 """Characters of texts, or values of sequences, × (labels + 1) to fit on: it takes a few seconds.
 
 Of more examples a random sample is used.

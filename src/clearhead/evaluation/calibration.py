@@ -16,16 +16,16 @@ import numpy as np
 from clearhead.errors import ConfigError, DataError
 
 SHARE = 4.0
-"""How often the margins of n-grams usually count, which are about 1, beside logits."""
+"""The default factor of the margins of n-grams."""
 
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 0.05, 20.0
 """The interval that `fit_temperature` searches."""
 
 USUAL = np.array([1.0, SHARE])
-"""The factors of logits and margins that `fit_share` expects before it sees an example."""
+"""The factors of logits and margins that the prior of `fit_factors` prefers."""
 
 MOST_STEPS, SMALLEST_GAIN = 50, 1e-9
-"""Steps of `fit_share` at most, and the gain of one, by example, after which there are no more."""
+"""Maximum of Newton steps. `fit_factors` stops when one gains less than this per example."""
 
 BINS = 15
 """Bins of the expected calibration error, as in Guo et al. 2017."""
@@ -89,29 +89,41 @@ def fit_temperature(
     return math.exp((low + high) / 2)
 
 
-def fit_share(
+def fit_factors(
     logits: np.ndarray, margins: np.ndarray, truth: np.ndarray, multi_label: bool = False
-) -> float:
-    """The share s ≥ 0 for which logits + s · margins, at the best temperature, are most likely.
+) -> tuple[float, float]:
+    """The factors of logits and margins whose sum has the lowest negative log-likelihood.
 
-    The factors of both are fitted together; the likelihood is log-concave in them. Like the prior
-    of `fit_temperature`, normal distributions around 1 and `SHARE` keep a few examples from
-    deciding alone.
+    That of the logits is at least 1 / 20, that of the margins at least 0. The likelihood is
+    log-concave in them, so Newton's method finds the optimum. Like the prior of `fit_temperature`,
+    normal distributions around 1 and `SHARE` keep a few examples from deciding alone.
     """
     parts = np.stack((_finite(logits), _finite(margins)))
-    factors = USUAL
-    loss = _loss_of(factors, parts, truth, multi_label)
+    factors = _newton(USUAL, [0, 1], parts, truth, multi_label)
+    for index, least in enumerate((1 / HIGHEST_TEMPERATURE, 0.0)):
+        if factors[index] < least:
+            factors[index] = least
+            factors = _newton(factors, [1 - index], parts, truth, multi_label)
+    of_logits, of_margins = np.maximum(factors, (1 / HIGHEST_TEMPERATURE, 0.0)).tolist()
+    return of_logits, of_margins
+
+
+def _newton(
+    factors: np.ndarray, free: list[int], parts: np.ndarray, truth: np.ndarray, multi_label: bool
+) -> np.ndarray:
+    """The factors after the minimisation of `_loss_of` over the free ones."""
+    factors, loss = factors.copy(), _loss_of(factors, parts, truth, multi_label)
     for _ in range(MOST_STEPS):
         gradient, curvature = _slopes(factors, parts, truth, multi_label)
-        step = np.linalg.solve(curvature, gradient)
-        # The whole step of Newton's method may be too long where the likelihood is not quadratic.
+        step = np.zeros(2)
+        step[free] = np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
+        # The whole step may be too long where the likelihood is not quadratic.
         while (new := _loss_of(factors - step, parts, truth, multi_label)) > loss:
             step /= 2
         factors, loss, gain = factors - step, new, loss - new
         if gain <= SMALLEST_GAIN * len(truth):
             break
-    of_logits, of_margins = factors
-    return max(0.0, float(of_margins)) / max(float(of_logits), 1 / HIGHEST_TEMPERATURE)
+    return factors
 
 
 def _loss_of(factors: np.ndarray, parts: np.ndarray, truth: np.ndarray, multi_label: bool) -> float:

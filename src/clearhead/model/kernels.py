@@ -66,7 +66,7 @@ class RandomKernels(nn.Module):
         numbers = torch.cat([self.numbers(*batch) for batch in batches]).double()
         deviation = numbers.std(dim=0, correction=0)
         self.mean.copy_(numbers.mean(dim=0))
-        # A number that is always the same says nothing.
+        # Constant numbers get scale 0.
         self.scale.copy_(torch.where(deviation > 1e-6, 1 / deviation, 0.0))
 
 

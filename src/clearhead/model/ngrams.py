@@ -10,25 +10,25 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 LEAST = 2
-"""The fewest training texts that a known n-gram occurs in: in one text, it may be chance."""
+"""An n-gram is used if at least this many training texts contain it."""
 
 FITTED_STEPS, REMEMBERED = 100, 10
 """The most steps of a fit, and the steps from which L-BFGS estimates the curvature."""
 
 PADDED = 2.0**53
-"""Fills the places of n-grams that there are not; larger than the number of any."""
+"""Number of unused entries. It is larger than that of any n-gram."""
 
 Ids = Int[Tensor, "batch length"] | Int[Tensor, "batch length columns"]
 
 
 class NgramClassifier(nn.Module):
-    """What the words, pairs of neighbours and character n-grams of a text say about its labels.
+    """A linear support vector machine on TF-IDF of tokens, pairs and character n-grams.
 
     The n-grams of a text are weighted by TF-IDF: 1 + ln(how often) in the text, times
-    1 + ln((1 + texts) / (1 + texts with it)) of the training texts, scaled to length 1. Each label
-    has a linear support vector machine. Few texts are enough for it, because it need not learn what
-    a text is; an encoder learns from more texts what a word means beside others. Its margins are
-    added to the logits of the encoder, times `share`. `fit` learns everything but the share.
+    1 + ln((1 + texts) / (1 + texts with it)) of the training texts, scaled to length 1. Few texts
+    are enough to learn what single words say; an encoder learns from more texts what a word means
+    beside others. The margins are added to the logits of the encoder, both times their `factors`.
+    `fit` learns everything but the factors.
 
     Args:
         count: the most n-grams that it knows, the most frequent ones.
@@ -45,11 +45,14 @@ class NgramClassifier(nn.Module):
         self.idf = _fixed(torch.zeros(count))
         self.weight = _fixed(torch.zeros(labels, count))
         self.bias = _fixed(torch.zeros(labels))
-        self.share = _fixed(torch.ones(1))
+        self.factors = _fixed(torch.ones(2))
 
-    def forward(self, ids: Ids) -> Float[Tensor, "batch labels"]:
-        """The part of the logits that comes from the n-grams."""
-        return self.share * self.margins(ids)
+    def forward(
+        self, logits: Float[Tensor, "batch labels"], ids: Ids
+    ) -> Float[Tensor, "batch labels"]:
+        """The logits of the encoder and the margins of the n-grams, each times its factor."""
+        of_logits, of_margins = self.factors
+        return of_logits * logits + of_margins * self.margins(ids)
 
     def margins(self, ids: Ids) -> Float[Tensor, "batch labels"]:
         """The margin of each label: about 1 if the n-grams speak for it, −1 if against it."""
@@ -57,7 +60,7 @@ class NgramClassifier(nn.Module):
 
     def tfidf(self, ids: Ids) -> Float[Tensor, "batch count"]:
         """The weight of each known n-gram in each text; rows of length 1, or of 0 without any."""
-        found = self._places(self.ngrams(ids))
+        found = self._columns(self.ngrams(ids))
         # The last column takes the n-grams that are unknown.
         counts = self.idf.new_zeros(ids.size(0), len(self.idf) + 1)
         counts = counts.scatter_add(1, found, torch.ones_like(found, dtype=counts.dtype))[:, :-1]
@@ -80,8 +83,8 @@ class NgramClassifier(nn.Module):
             found.append(_marked((1 + size) * size + spelled.double(), spelled != 0))
         return torch.cat(found, dim=1)
 
-    def _places(self, ngrams: Float[Tensor, "batch ngrams"]) -> Int[Tensor, "batch ngrams"]:
-        """The index of each n-gram among the known ones, whose number if it is unknown."""
+    def _columns(self, ngrams: Float[Tensor, "batch ngrams"]) -> Int[Tensor, "batch ngrams"]:
+        """The column of each n-gram. Unknown n-grams get the last column."""
         # By bisection, because ONNX has no operation for it: the last known number that is not
         # larger.
         last = len(self.numbers) - 1

@@ -69,8 +69,8 @@ class ClassifierConfig(Section):
         "n-grams of a linear model beside the encoder, at most",
         details="The most frequent tokens, pairs of neighbours and character n-grams of the "
         "training texts. A linear support vector machine of their TF-IDF learns from few texts; "
-        "the encoder learns more from many. The validation examples decide the share of each. "
-        "After that it learns from them too.",
+        "the encoder learns more from many. The validation examples decide the factor of each. "
+        "If they are a share of the training data, the linear model then learns from them too.",
         runs=Runs.TEXTS,
         init=Runs.TEXTS,
     )
@@ -80,7 +80,7 @@ class ClassifierConfig(Section):
         "weights of the classes in the loss",
         details='`"balanced"`: every class has the same weight, however many examples it has. '
         "With `multi_label`, presence and absence of a label have the same weight, except for very "
-        "rare labels.",
+        "rare labels. The linear model of n-grams has no such weights.",
         init=Runs.LABELLED,
     )
     multi_label: bool = setting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -22,7 +23,7 @@ from clearhead.errors import DataError
 from clearhead.evaluation.calibration import (
     SHARE,
     expected_calibration_error,
-    fit_share,
+    fit_factors,
     fit_temperature,
     negative_log_likelihood,
     probabilities,
@@ -67,10 +68,25 @@ class LabelledBatch:
 
 
 class ClassificationTask:
-    """Batches of examples, the loss of their labels, and accuracy, F1 and calibration."""
+    """Batches of examples, the loss of their labels, and accuracy, F1 and calibration.
 
-    def __init__(self, config: RunConfig, data: LabelledData, ranks: Ranks = ALONE) -> None:
+    Args:
+        config: of the run.
+        data: its examples.
+        ranks: the processes that train together.
+        is_split: whether the validation examples are a share of the training data, rather than data
+            that the user gave as validation data.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        data: LabelledData,
+        ranks: Ranks = ALONE,
+        is_split: bool = False,
+    ) -> None:
         self.config = config
+        self.is_split = is_split
         self.data = data
         self.ranks = ranks
         self.measure = config.measure
@@ -91,19 +107,22 @@ class ClassificationTask:
             batches = self._collated(rows, SCALED_BATCH)
             model.kernels.fit((batch, model.input.mask(batch)) for batch in batches)
         if model.ngrams is not None:
-            data = self.data
-            rows, examples = [*data.rows, *data.validation_rows], [*data.train, *data.validation]
-            truth = np.concatenate((self.truth, self._validation_truth))
-            self._fit(model.ngrams, rows, truth, _weights_of(examples))
-            model.ngrams.share.fill_(SHARE)
+            data, rows, truth = self.data, [*self.data.rows], self.truth
+            weights = self._example_weights
+            if self.is_split:
+                rows += data.validation_rows
+                truth = np.concatenate((truth, self._validation_truth))
+                weights = _weights_of([*data.train, *data.validation])
+            self._fit(model.ngrams, rows, truth, weights)
+            model.ngrams.factors.copy_(torch.tensor((1.0, SHARE)))
         return model
 
     @cached_property
     def _margins(self) -> np.ndarray:
         """The margins of the validation examples, by n-grams that have not learned from them.
 
-        The n-grams of the model itself learn from the validation examples too, once it is known by
-        these margins how good they are: no example is lost, and the scores are honest.
+        Factors, temperature and scores use these margins. The n-grams of the model itself also
+        learn from the validation examples if these are a share of the training data.
         """
         count, labels = self.config.classifier.ngrams, len(self.data.labels)
         ngrams = NgramClassifier(count, self.data.inputs.width, labels, PAD)
@@ -210,24 +229,23 @@ class ClassificationTask:
         """Loss, accuracy, F1 and calibration on the validation examples.
 
         The scores include the temperature, by which logits are divided when the model is used; it
-        is 1 if there are fewer than `FEWEST` examples. The share of the n-grams is changed to the
-        one with the highest likelihood; with fewer examples it is `SHARE`.
+        is 1 if there are fewer than `FEWEST` examples. The factors of encoder and n-grams are set
+        to those with the highest likelihood; with fewer examples they are 1 and `SHARE`.
         """
         data, model = self.data, cast(EncoderClassifier, model)
         part, truth = self.ranks.part(data.validation_rows), self._validation_truth
-        if model.ngrams is not None:
-            model.ngrams.share.fill_(0.0)
-        engine = ClassifierEngine(model, SMALLER)
-        found = self.ranks.gathered([engine.logits(part, data.inputs.collate)] if part else [])
+        with _encoder_alone(model):
+            engine = ClassifierEngine(model, SMALLER)
+            found = self.ranks.gathered([engine.logits(part, data.inputs.collate)] if part else [])
         logits = np.concatenate(found)
         if not np.isfinite(logits).all():
             return diverged(self.measure)
         if model.ngrams is not None:
-            share = SHARE
+            factors = 1.0, SHARE
             if len(truth) >= FEWEST:
-                share = fit_share(logits, self._margins, truth, self.multi_label)
-            model.ngrams.share.fill_(share)
-            logits = logits + share * self._margins
+                factors = fit_factors(logits, self._margins, truth, self.multi_label)
+            model.ngrams.factors.copy_(torch.tensor(factors))
+            logits = factors[0] * logits + factors[1] * self._margins
         uncalibrated = probabilities(logits, 1.0, self.multi_label)
         temperature = 1.0
         if len(truth) >= FEWEST:
@@ -271,6 +289,20 @@ class ClassificationTask:
             balanced = (examples - counts) / np.maximum(counts, 1)
             return torch.tensor(balanced.clip(1 / LARGEST_WEIGHT, LARGEST_WEIGHT)).float()
         return torch.tensor(examples / (len(counts) * np.maximum(counts, 1))).float()
+
+
+@contextmanager
+def _encoder_alone(model: EncoderClassifier) -> Iterator[None]:
+    """Compute logits without the n-grams."""
+    if model.ngrams is None:
+        yield
+        return
+    before = model.ngrams.factors.clone()
+    model.ngrams.factors.copy_(torch.tensor((1.0, 0.0)))
+    try:
+        yield
+    finally:
+        model.ngrams.factors.copy_(before)
 
 
 def _weights_of(examples: Sequence[Labelled]) -> Tensor:

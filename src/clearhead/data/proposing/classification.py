@@ -84,7 +84,7 @@ class ClassificationRecipe(Recipe):
 
 
 _row = ClassificationRecipe
-LINEAR = {"linear": 20_000}
+LINEAR: dict[str, Any] = {"linear": 20_000}
 WORDS: dict[str, Any] = {"convolution": (3, 4, 5), "lower": True, "ngrams": WORD_NGRAMS, **LINEAR}
 # below, batch, peak, warm-up, epochs, dropout, head, layers, d_model, d_ff, heads
 WORD_RECIPES = (
@@ -119,7 +119,7 @@ def recipe_for(found: Survey, words: bool | None = None) -> ClassificationRecipe
     if words is None:
         words = read_by_words(text, found.examples)
     recipe = row_for(WORD_RECIPES if words else PIECE_RECIPES, found.examples)
-    # As many words in the whole run as if the texts were short.
+    # The run reads as many words as with texts of `SHORT_TEXT` words.
     longer = text.words / (SHORT_TEXT * found.examples) if text.spaced else 1.0
     epochs = max(FEWEST_EPOCHS, math.ceil(recipe.epochs / max(1.0, longer)))
     return replace(recipe, epochs=min(recipe.epochs, epochs))
@@ -334,6 +334,8 @@ FACTS: Facts = {
     "is_cut": lambda p: _tuned_length(p) == TUNED_MOST,
     "default_rate": lambda p: p.values["training.fine_tuning.head_rate"],
     "has_labels": _has_labels_of_model,
+    "has_kernels": lambda p: _has_labels_of_model(p) and p.brought.head.kernels,
+    "has_ngrams": lambda p: _has_labels_of_model(p) and p.brought.head.ngrams,
 }
 
 # fmt: off
@@ -398,10 +400,10 @@ MODEL = (
     Row("classifier.pooling", ("mean", "maximum"), "",
         "The mean describes the whole, the maximum what occurs."),
     Row("classifier.kernels", Of("recipe.kernels"), "recipe.kernels",
-        "Few sequences: shapes that need not be learned help the output layer."),
+        "Few sequences: random convolutions need no training."),
     Row("classifier.kernel_reach", Of("reach"), "recipe.kernels", "The longest sequence."),
     Row("classifier.ngrams", Of("recipe.linear"), "recipe.linear",
-        "Few texts: a linear model learns from them what single words say."),
+        "Few texts: a linear model of n-grams needs fewer of them than the encoder."),
     Row("classifier.dropout", Of("recipe.head"), "",
         "The label should not depend on a few components of the vector."),
 )
@@ -447,6 +449,10 @@ TUNED_OUTPUT = (
     Row("classifier.pooling", Of("brought.head.pooling"), "has_labels",
         "That of the model, which has the same labels: its output layer is used."),
     Row("classifier.hidden", Of("brought.head.hidden"), "has_labels"),
+    Row("classifier.kernels", Of("brought.head.kernels"), "has_kernels"),
+    Row("classifier.kernel_reach", Of("brought.head.kernel_reach"), "has_kernels"),
+    Row("classifier.ngrams", Of("brought.head.ngrams"), "has_ngrams",
+        "As many as in the model; they are fitted to the new texts."),
     Row("training.fine_tuning.head_rate", Of("default_rate"), "has_labels"),
     Row("training.fine_tuning.head_rate", TUNED_HEAD, "",
         "The output layer is new, and learns with a higher rate than the encoder."),
