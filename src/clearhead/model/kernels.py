@@ -11,6 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clearhead.model.layers import fixed
+
 Features = Float[Tensor, "batch length width"]
 Mask = Bool[Tensor, "batch 1 1 length"]
 Outputs = Float[Tensor, "batch count length"]
@@ -36,10 +38,10 @@ class RandomKernels(nn.Module):
         super().__init__()
         self.dilations = dilations(count, (reach - 1) / (frames - 1))
         self.outputs = 2 * count
-        self.weight = _fixed(_random_weights(width, count, frames))
-        self.bias = _fixed(2 * torch.rand(count) - 1)
-        self.mean = _fixed(torch.zeros(self.outputs))
-        self.scale = _fixed(torch.ones(self.outputs))
+        self.weight = fixed(_random_weights(width, count, frames))
+        self.bias = fixed(2 * torch.rand(count) - 1)
+        self.mean = fixed(torch.zeros(self.outputs))
+        self.scale = fixed(torch.ones(self.outputs))
 
     def forward(self, features: Features, mask: Mask) -> Float[Tensor, "batch numbers"]:
         """The numbers of each sequence on a common scale; the mask is False at padding."""
@@ -84,11 +86,6 @@ def _random_weights(width: int, count: int, frames: int) -> Float[Tensor, "count
     chosen = 2 ** (torch.rand(count) * math.log2(min(width, frames) + 1))
     order = torch.rand(count, width).argsort(dim=1).argsort(dim=1)
     return weight * (order < chosen.floor()[:, None])[..., None]
-
-
-def _fixed(values: Tensor) -> nn.Parameter:
-    """A parameter that is saved with the others, and not trained."""
-    return nn.Parameter(values, requires_grad=False)
 
 
 def _share(found: Outputs, real: Real) -> Float[Tensor, "batch count"]:

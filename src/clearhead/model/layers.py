@@ -132,3 +132,8 @@ class DecoderLayer(nn.Module):
         x = source_residual(x, lambda y: self.cross_attention(y, memory, memory_mask))
         x = feed_residual(x, self.feed_forward)
         return self.output_dropout(x)
+
+
+def fixed(values: Tensor) -> nn.Parameter:
+    """A parameter that is saved with the others, and not trained by steps."""
+    return nn.Parameter(values, requires_grad=False)

@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clearhead.model.layers import fixed
+
 LEAST = 2
 """An n-gram is used if at least this many training texts contain it."""
 
@@ -41,11 +43,11 @@ class NgramClassifier(nn.Module):
         super().__init__()
         self.vocabulary, self.pad_id = vocabulary, pad_id
         # In float64 a number is exact, and stays so in an average of weights.
-        self.numbers = _fixed(torch.full((count,), PADDED, dtype=torch.float64))
-        self.idf = _fixed(torch.zeros(count))
-        self.weight = _fixed(torch.zeros(labels, count))
-        self.bias = _fixed(torch.zeros(labels))
-        self.factors = _fixed(torch.ones(2))
+        self.numbers = fixed(torch.full((count,), PADDED, dtype=torch.float64))
+        self.idf = fixed(torch.zeros(count))
+        self.weight = fixed(torch.zeros(labels, count))
+        self.bias = fixed(torch.zeros(labels))
+        self.factors = fixed(torch.ones(2))
 
     def forward(
         self, logits: Float[Tensor, "batch labels"], ids: Ids
@@ -153,8 +155,3 @@ class NgramClassifier(nn.Module):
 
 def _marked(numbers: Tensor, real: Bool[Tensor, "batch ngrams"]) -> Float[Tensor, "batch ngrams"]:
     return numbers.masked_fill(~real, -1.0)
-
-
-def _fixed(values: Tensor) -> nn.Parameter:
-    """A parameter that is saved with the others, and not trained by steps."""
-    return nn.Parameter(values, requires_grad=False)
