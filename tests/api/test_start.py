@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
 from clearhead import api
 from clearhead.data.judging.text_style import TextStyles
@@ -129,18 +130,21 @@ def test_new_words_that_would_never_be_trained_are_rejected() -> None:
     assert raised.value.setting == "tokenizer.new_words"
 
 
-def test_random_kernels_go_with_the_output_layer(tmp_path: Path) -> None:
+def test_the_linear_model_is_that_of_the_new_examples(tmp_path: Path) -> None:
     steps = {"max_steps": 2, "validate_every": 2}
 
-    def kernels(name: str, count: int, seed: int, start_from: str = "") -> np.ndarray:
+    def tensors(name: str, count: int, seed: int, start_from: str = "") -> dict[str, Tensor]:
         head = {"kernels": count, "kernel_reach": 20}
-        config = feature_run(tmp_path, name, classifier=head, training=steps)
+        still = {**steps, "schedule": {"peak": 1e-9}}
+        config = feature_run(tmp_path, name, classifier=head, training=still)
         config = dataclasses.replace(config, seed=seed, start_from=start_from)
         api.train(config, observers=())
-        return read_tensors(tmp_path / name / WEIGHTS)[0]["kernels.weight"].numpy()
+        return read_tensors(tmp_path / name / WEIGHTS)[0]
 
-    first = kernels("first", 6, seed=1)
-    np.testing.assert_array_equal(kernels("second", 6, 2, str(tmp_path / "first")), first)
-    other = kernels("third", 7, 2, str(tmp_path / "first"))
-    assert len(other) == 7
-    assert not np.isin(other, first[first != 0]).any()
+    first = tensors("first", 6, seed=1)
+    for count in (6, 7):
+        found = tensors(f"with {count}", count, 2, str(tmp_path / "first"))
+        torch.testing.assert_close(found["output.weight"], first["output.weight"])
+        kernels = found["linear.features.weight"]
+        assert len(kernels) == count
+        assert not torch.isin(kernels[kernels != 0], first["linear.features.weight"]).any()

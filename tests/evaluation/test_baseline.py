@@ -31,7 +31,7 @@ from clearhead.evaluation.baseline import (
     baseline_on_validation,
     fit_baseline,
 )
-from clearhead.evaluation.calibration import SHARE
+from clearhead.evaluation.calibration import SHARES
 from clearhead.folder.model_folder import open_folder
 from clearhead.settings import config_from
 from clearhead.settings.declare import Runs
@@ -64,7 +64,7 @@ def test_it_is_scikit_learns_one_versus_rest_model_on_words_and_characters() -> 
     characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
     tfidf = make_union(words, characters)
     linear = LinearSVC(random_state=0).fit(tfidf.fit_transform(texts), truth.argmax(axis=1))
-    odds = np.exp(-SHARE * linear.decision_function(tfidf.transform(unseen)))
+    odds = np.exp(-SHARES["text"] * linear.decision_function(tfidf.transform(unseen)))
     expected = 1 / (1 + odds)
     found = fit_baseline(examples_of(texts), truth, TEXTS)
     np.testing.assert_allclose(
@@ -152,7 +152,7 @@ def test_one_of_sequences_reads_what_random_kernels_find(tmp_path: Path) -> None
     note = watcher.events[-1]
     assert isinstance(note, Note)
     assert note.text.startswith(line or "nothing")
-    assert "1,000 random kernels" in note.text
+    assert "2,000 random kernels" in note.text
     folder = Path(config.folder)
     labels = Labels.of(open_folder(folder))
     linear = baseline_of_run(folder, config, labels)

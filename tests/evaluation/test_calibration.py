@@ -13,11 +13,13 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.calibration import (
     HIGHEST_TEMPERATURE,
     LOWEST_TEMPERATURE,
-    SHARE,
+    SHARES,
+    THRESHOLD,
     decisions,
     expected_calibration_error,
     fit_factors,
     fit_temperature,
+    fit_thresholds,
     negative_log_likelihood,
     probabilities,
 )
@@ -165,16 +167,17 @@ def test_if_all_temperatures_are_equally_good_it_is_one(multi_label: bool) -> No
 
 
 @KINDS
-def test_no_other_factors_are_likelier(multi_label: bool) -> None:
+@pytest.mark.parametrize("share", [2.0, 4.0])
+def test_no_other_factors_are_likelier(multi_label: bool, share: float) -> None:
     rng = np.random.default_rng(2)
     for noise in (0.5, 2.0, 8.0):
         sure, truth = sampled(400, 4, multi_label, seed=3)
         parts = [sure + noise * rng.normal(size=sure.shape) for _ in range(2)]
-        best = fit_factors(parts[0], parts[1], truth, multi_label)
+        best = fit_factors(parts[0], parts[1], truth, multi_label, share)
         grid = [(a, b) for a in np.linspace(0.05, 4, 20) for b in np.linspace(0, 8, 20)]
         losses = [
             plain_likelihood(a * parts[0] + b * parts[1], truth, 1.0, multi_label) * len(truth)
-            + ((a - 1) ** 2 + (b - SHARE) ** 2) / 2
+            + ((a - 1) ** 2 + (b - share) ** 2) / 2
             for a, b in [best, *grid]
         ]
         assert losses[0] <= min(losses) + 1e-6
@@ -195,7 +198,9 @@ def test_what_contradicts_the_truth_gets_the_lowest_factor(multi_label: bool) ->
 def test_one_example_leaves_the_usual_factors(multi_label: bool) -> None:
     truth = np.array([[True, False]])
     right = np.where(truth, 5.0, -5.0)
-    assert fit_factors(right, right, truth, multi_label) == pytest.approx((1, SHARE), rel=0.01)
+    for share in SHARES.values():
+        found = fit_factors(right, right, truth, multi_label, share)
+        assert found == pytest.approx((1, share), rel=0.01)
 
 
 # Calibration error
@@ -267,3 +272,29 @@ def test_with_a_prior_few_examples_do_not_give_certainty() -> None:
     assert LOWEST_TEMPERATURE < many < few < 1.0
     before = negative_log_likelihood(probabilities(logits[:10]), truth[:10])
     assert negative_log_likelihood(probabilities(logits[:10], few), truth[:10]) <= before
+
+
+def f1(chosen: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """The F1 of each label in percent, 0 to 1."""
+    return 2 * (chosen & truth).sum(axis=0) / np.maximum(1, chosen.sum(axis=0) + truth.sum(axis=0))
+
+
+def test_thresholds_of_calibrated_probabilities_have_nearly_the_best_f1() -> None:
+    rng = np.random.default_rng(1)
+    means = np.array([-3.0, -1.0, 0.0])
+    for examples in (200, 20_000):
+        sure = 1 / (1 + np.exp(-(2 * rng.normal(size=(2, examples, 3)) + means)))
+        truth = rng.random(sure.shape) < sure
+        found = fit_thresholds(sure[0], truth[0])
+        grid = np.linspace(0.02, 0.98, 97)
+        best = np.max([f1(sure[1] >= each, truth[1]) for each in grid], axis=0)
+        ours = f1(decisions(sure[1], True, found), truth[1])
+        assert (ours > best - 5 / np.sqrt(examples)).all()
+        assert (found <= 0.5).all()
+    assert (ours > f1(sure[1] >= THRESHOLD, truth[1])).all()
+
+
+def test_a_label_without_examples_or_without_errors_has_the_usual_threshold() -> None:
+    truth = np.array([[True, False], [False, False]])
+    sure = np.array([[0.9, 0.2], [0.1, 0.3]])
+    np.testing.assert_array_equal(fit_thresholds(sure, truth), [THRESHOLD, THRESHOLD])

@@ -72,7 +72,7 @@ def test_the_lens_of_a_classifier_includes_its_random_kernels(tmp_path: Path) ->
     found = clearhead.lens(classifier, frames)
     expected = classifier.probabilities([frames]).max()
     np.testing.assert_allclose(found.of_output[-1], expected, atol=1e-6)
-    torch.nn.init.zeros_(classifier.model.get_parameter("kernels.scale"))
+    torch.nn.init.zeros_(classifier.model.get_parameter("linear.features.scale"))
     other = clearhead.lens(classifier, frames)
     assert (np.abs(other.probabilities[0] - found.probabilities[0]) > 1e-6).any()
 

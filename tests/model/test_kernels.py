@@ -1,8 +1,6 @@
-"""Random kernels of sequences: against a loop over kernels and frames, and what they never see."""
+"""Random kernels of sequences: against a loop over kernels and frames, and their thresholds."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pytest
@@ -11,11 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from clearhead.model.build import build_classifier
-from clearhead.model.kernels import RandomKernels, dilations
-from clearhead.settings import ClassifierConfig
+from clearhead.model.kernels import ABOVE, RandomKernels, dilations
 from clearhead.settings.run import KERNEL_WIDTH
-from small_models import labelled_run, small_config
 
 WIDTH, COUNT, REACH = 3, 12, 40
 
@@ -26,42 +21,44 @@ def kernels() -> RandomKernels:
     return RandomKernels(WIDTH, COUNT, KERNEL_WIDTH, REACH).double()
 
 
-def batch(sizes: list[int], longest: int) -> tuple[Tensor, Tensor]:
-    """Sequences of several lengths, padded with NaN, and their mask."""
+def batch(sizes: list[int], longest: int) -> Tensor:
+    """Sequences of several lengths, padded with NaN."""
     rng = np.random.default_rng(len(sizes))
     x = torch.full((len(sizes), longest, WIDTH), float("nan"), dtype=torch.float64)
     for row, size in zip(x, sizes, strict=True):
         row[:size] = torch.from_numpy(rng.normal(size=(size, WIDTH)))
-    return x, ~x[..., 0].isnan()[:, None, None, :]
+    return x
 
 
 def by_loops(kernels: RandomKernels, sequence: np.ndarray) -> list[float]:
-    """The numbers of a sequence (length, WIDTH) by their definition."""
-    shares, maxima, apart = [], [], [*kernels.dilations.elements()]
-    for weight, bias, dilation in zip(
-        kernels.weight.numpy(), kernels.bias.numpy(), apart, strict=True
+    """The shares of a sequence (length, WIDTH) by their definition."""
+    shares, apart = [], [*kernels.dilations.elements()]
+    for weight, threshold, dilation in zip(
+        kernels.weight.numpy(), kernels.threshold.numpy(), apart, strict=True
     ):
-        outputs = []
-        for middle in range(len(sequence)):
-            total = bias
-            for place in range(KERNEL_WIDTH):
-                frame = middle + (place - KERNEL_WIDTH // 2) * dilation
-                if 0 <= frame < len(sequence):
-                    total += weight[:, place] @ sequence[frame]
-            outputs.append(total)
-        shares.append(float(np.mean(np.array(outputs) > 0)) if outputs else 0.0)
-        maxima.append(max(outputs, default=0.0))
-    return shares + maxima
+        outputs = outputs_by_loops(weight, dilation, sequence)
+        shares.append(float(np.mean(outputs > threshold)) if len(sequence) else 0.0)
+    return shares
+
+
+def outputs_by_loops(weight: np.ndarray, dilation: int, sequence: np.ndarray) -> np.ndarray:
+    outputs = np.zeros(len(sequence))
+    for middle in range(len(sequence)):
+        for place in range(KERNEL_WIDTH):
+            frame = middle + (place - KERNEL_WIDTH // 2) * dilation
+            if 0 <= frame < len(sequence):
+                outputs[middle] += weight[:, place] @ sequence[frame]
+    return outputs
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(0, 5))
-def test_the_numbers_are_those_of_loops_whatever_the_padding(
+def test_the_shares_are_those_of_loops_whatever_the_padding(
     kernels: RandomKernels, sizes: list[int], more: int
 ) -> None:
-    x, mask = batch(sizes, max(1, max(sizes) + more))
-    found = kernels.numbers(x, mask)
-    for row, size, numbers in zip(x, sizes, found, strict=True):
-        np.testing.assert_allclose(numbers.numpy(), by_loops(kernels, row[:size].numpy()))
+    x = batch(sizes, max(1, max(sizes) + more))
+    found = kernels.shares(x)
+    for row, size, shares in zip(x, sizes, found, strict=True):
+        np.testing.assert_allclose(shares.numpy(), by_loops(kernels, row[:size].numpy()))
 
 
 @given(st.integers(1, 600), st.floats(1, 300))
@@ -81,44 +78,39 @@ def test_each_kernel_has_mean_zero_and_reads_at_most_as_many_features_as_frames(
     assert KERNEL_WIDTH // 2 < int(read.max()) <= KERNEL_WIDTH
 
 
-def test_fitted_numbers_have_mean_0_and_deviation_1(kernels: RandomKernels) -> None:
-    parts = [batch([9, 20, 30], 30), batch([12, 14, 25, 8], 25)]
+def fitted_kernels(parts: list[Tensor]) -> RandomKernels:
+    torch.manual_seed(2)
+    kernels = RandomKernels(WIDTH, COUNT, KERNEL_WIDTH, REACH).double()
     kernels.fit(parts)
-    found = torch.cat([kernels(*part) for part in parts])
-    torch.testing.assert_close(found.mean(dim=0), torch.zeros(2 * COUNT).double())
-    deviation = found.std(dim=0, correction=0)
-    assert ((deviation - 1).abs().lt(1e-6) | deviation.eq(0)).all()
+    return kernels
 
 
-def test_a_classifier_has_them_beside_the_pooled_vector_and_does_not_train_them() -> None:
-    head = ClassifierConfig(kernels=COUNT, kernel_reach=REACH, hidden="tanh", dropout=0.0)
-    run = labelled_run(small_config(), head, features=True)
-    torch.manual_seed(1)
-    model = build_classifier(run, WIDTH, 2).double()
-    x, mask = batch([20, 13], 20)
-    assert model.kernels is not None
-    # A new output layer ignores them.
-    without = model.hidden(model.pooling(*model.encode(x)))
-    width = without.size(1)
-    expected = without @ model.output.weight[:, :width].T + model.output.bias
-    torch.testing.assert_close(model(x), expected)
-    # Then it learns what counts of them, and they stay.
-    before = {name: values.clone() for name, values in model.kernels.state_dict().items()}
-    optimizer = torch.optim.SGD((p for p in model.parameters() if p.requires_grad), lr=0.1)
-    model(x).square().sum().backward()
-    optimizer.step()
-    added = model(x) - (
-        model.hidden(model.pooling(*model.encode(x))) @ model.output.weight[:, :width].T
-        + model.output.bias
-    )
-    expected = model.kernels(x, mask) @ model.output.weight[:, width:].T
-    torch.testing.assert_close(added, expected)
-    assert added.abs().max() > 0
-    for name, values in model.kernels.state_dict().items():
-        torch.testing.assert_close(values, before[name])
+def test_fitted_features_have_mean_0_and_together_the_variance_1() -> None:
+    parts = [batch([9, 20, 30], 30), batch([12, 14, 25, 8], 25)]
+    found = torch.cat([*map(fitted_kernels(parts), parts)])
+    torch.testing.assert_close(found.mean(dim=0), torch.zeros(COUNT).double())
+    variance = found.var(dim=0, correction=0)
+    assert ((variance * COUNT - 1).abs().lt(1e-6) | variance.eq(0)).all()
+    assert variance.gt(0).sum() > COUNT / 2
 
 
-def test_no_kernels_no_parameters() -> None:
-    model = build_classifier(labelled_run(small_config(), ClassifierConfig(), True), WIDTH, 2)
-    assert not [name for name, _ in model.named_parameters() if "kernels" in name]
-    assert math.prod(model.output.weight.shape) == 2 * small_config().d_model
+def test_each_threshold_is_an_output_for_a_training_sequence() -> None:
+    parts = [batch([9, 20, 30], 30), batch([12, 14], 25), batch([0], 4)]
+    kernels = fitted_kernels(parts)
+    sequences = [row[~row[:, 0].isnan()].numpy() for part in parts for row in part]
+    apart = [*kernels.dilations.elements()]
+    for weight, threshold, dilation in zip(
+        kernels.weight.numpy(), kernels.threshold.numpy(), apart, strict=True
+    ):
+        outputs = [outputs_by_loops(weight, dilation, sequence) for sequence in sequences]
+        distance = np.abs(np.concatenate(outputs) + ABOVE - threshold)
+        assert distance.min() < 1e-9
+
+
+def test_rounding_does_not_decide_where_a_sequence_is_constant() -> None:
+    constant = torch.full((1, 60, WIDTH), 0.7)
+    torch.manual_seed(2)
+    kernels = RandomKernels(WIDTH, COUNT, KERNEL_WIDTH, KERNEL_WIDTH)
+    kernels.fit([constant])
+    inner = kernels.shares(constant.double()).float()
+    torch.testing.assert_close(kernels.shares(constant), inner)

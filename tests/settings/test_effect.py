@@ -41,7 +41,6 @@ KINDS = [
 BY_ITSELF = {
     "translation": {"training.fine_tuning.head_rate"},
     "classification": {"data.replay", "tokenizer.new_words"},
-    "features": {"classifier.multi_label"},
 }
 """What a configuration rejects by itself, wherever it comes from, by task or input."""
 
@@ -165,9 +164,8 @@ def test_settings_without_effect_are_rejected_and_others_accepted(
     )
     assert error.todo == "remove them"
     rest = OTHER.keys() - idle(task, kind)
-    if kind == "features":
-        rest -= {"classifier.multi_label"}  # has a rule of its own
-    # Likewise, where the vocabulary has pieces; vectors need n-grams, and a share earlier pairs.
+    # These have rules of their own: the vocabulary has pieces, vectors need n-grams, and a share
+    # earlier pairs.
     rest -= {
         "data.replay_share",
         "model.character_ngrams",

@@ -418,14 +418,6 @@ def test_head_widths_default_to_a_share_of_d_model() -> None:
         ModelConfig(d_model=24, n_heads=5, d_v=5)
 
 
-def test_multi_label_is_for_texts() -> None:
-    tree: dict[str, Any] = {"task": "classification", "classifier": {"multi_label": True}}
-    assert config_from(tree).classifier.multi_label
-    error = refusal({**tree, "input": "features"})
-    assert error.setting == "classifier.multi_label"
-    assert "needs input = 'text'" in error.what
-
-
 # Shorthands
 
 

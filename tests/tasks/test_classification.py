@@ -29,7 +29,7 @@ from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.evaluation.calibration import negative_log_likelihood, probabilities
 from clearhead.folder.tensors import read_tensors
 from clearhead.losses.cross_entropy import label_divergence, label_loss
-from clearhead.model.ngrams import NgramClassifier
+from clearhead.model.linear import LinearClassifier
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import LARGEST_WEIGHT, ClassificationTask, LabelledBatch
 from clearhead.tokenizer import WordTokenizer
@@ -196,9 +196,9 @@ def test_a_classifier_whose_encoder_learns_nothing_uses_the_n_grams(tmp_path: Pa
     watcher = Watcher()
     api.train(config, observers=[watcher])
     classifier = api.load_classifier(config.folder, device="cpu")
-    ngrams = classifier.model.ngrams
-    assert ngrams is not None
-    assert ngrams.factors[1] > 1
+    linear = classifier.model.linear
+    assert linear is not None
+    assert linear.factors[1] > 1
     data = task_of(config, tmp_path).data
     inputs = [example.input for example in data.validation]
     found = classifier.evaluate(inputs, [example.labels[0] for example in data.validation])
@@ -218,18 +218,18 @@ def test_the_n_grams_of_a_model_to_start_from_are_those_of_the_new_texts(tmp_pat
     fewer = tmp_path / "fewer.tsv"
     fewer.write_text("".join(lines[: len(lines) // 2]), encoding="utf-8")
 
-    def ngrams_after(name: str, train: str) -> NgramClassifier:
+    def ngrams_after(name: str, train: str) -> LinearClassifier:
         run = ngram_run(tmp_path, name, training=steps, data={"train": [train]})
         api.train(dataclasses.replace(run, start_from=str(first.folder)), observers=())
-        found = api.load_classifier(run.folder, device="cpu").model.ngrams
+        found = api.load_classifier(run.folder, device="cpu").model.linear
         assert found is not None
         return found
 
     same, other = ngrams_after("same", file), ngrams_after("other", str(fewer))
-    before = api.load_classifier(first.folder, device="cpu").model.ngrams
+    before = api.load_classifier(first.folder, device="cpu").model.linear
     assert before is not None
     torch.testing.assert_close(same.weight, before.weight)
-    assert not torch.allclose(other.idf, before.idf)
+    assert not torch.allclose(other.weight, before.weight)
 
 
 @pytest.mark.slow
@@ -641,7 +641,7 @@ def test_classes_that_can_spare_no_example_are_the_reason_that_is_given(tmp_path
     )
     with pytest.raises(DataError) as caught:
         api.train(config)
-    assert "is 2 examples when rounded, and each class keeps 2" in str(caught.value.why)
+    assert "with 2 labels are 4 different inputs" in str(caught.value.why)
 
 
 def test_what_is_not_trained_on_has_no_part_in_the_vocabulary(tmp_path: Path) -> None:

@@ -193,8 +193,8 @@ def _prepare_classification(run: Run) -> Prepared:
     task = ClassificationTask(config, data, run.ranks, is_split=not run.parts.validation)
 
     def build_model() -> nn.Module:
-        if config.input == "text" and config.classifier.ngrams:
-            run.note("fitting the linear model of n-grams")
+        if config.has_linear:
+            run.note(f"fitting the linear model of {task.features}")
         model = task.build_model()
         if start is not None and copy_classifier(model, start, config, data.labels):
             run.note(f"using the output layer of {config.start_from}")
@@ -202,7 +202,9 @@ def _prepare_classification(run: Run) -> Prepared:
 
     files: dict[str, Stored] = {**data.inputs.files, LABELS: data.labels}
     if config.input == "text":
-        texts = [example.input for example in data.train]
+        # A share that is held out is training text, too.
+        held_out = () if run.parts.validation else data.validation
+        texts = [example.input for example in (*data.train, *held_out)]
         counts = ExtentCounts()
         counts.add(texts)
         extent = _with_earlier({"text": counts.extent()}, run)["text"]

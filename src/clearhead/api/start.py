@@ -43,7 +43,7 @@ from clearhead.training.checkpoints import PREVIOUS_STATE, STATE
 ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
 """Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
 
-NGRAMS = "ngrams."
+LINEAR = "linear."
 """Prefix of the parameters of a classifier's linear model of n-grams."""
 
 FREE = {
@@ -258,8 +258,8 @@ def copy_classifier(
 ) -> bool:
     """Copy the input and the encoder of a trained model into a classifier.
 
-    The rest but the n-grams is copied too, and the result is True, if it is that of a classifier
-    with the same head and the same labels, in any order.
+    The rest but the linear model is copied too, and the result is True, if it is that of a
+    classifier with the same head and the same labels, in any order.
     """
     tensors = start.weights()
     if start.config.task == "classification" and _same_head(start.config, config):
@@ -269,9 +269,9 @@ def copy_classifier(
             for name, tensor in tensors.items():
                 if name.startswith("output."):
                     tensors[name] = tensor[order]
-            # The n-grams are those of the new texts.
-            kept = {n: t for n, t in tensors.items() if not n.startswith(NGRAMS)}
-            own = {n: t for n, t in parameters_of(model).items() if n.startswith(NGRAMS)}
+            # The linear model is that of the new examples.
+            kept = {n: t for n, t in tensors.items() if not n.startswith(LINEAR)}
+            own = {n: t for n, t in parameters_of(model).items() if n.startswith(LINEAR)}
             load_parameters(model, kept | own, start.weights_path)
             return True
     encoder = {
@@ -286,5 +286,5 @@ def copy_classifier(
 
 
 def _same_head(trained: RunConfig, config: RunConfig) -> bool:
-    head = attrgetter("pooling", "hidden", "kernels", "kernel_reach", "multi_label")
+    head = attrgetter("pooling", "hidden", "multi_label")
     return head(trained.classifier) == head(config.classifier)

@@ -1,7 +1,7 @@
 """A linear model as the baseline of a classifier.
 
-For texts it is a support vector machine of TF-IDF, for sequences a logistic regression of what
-random kernels find. It is fitted in seconds, and with few examples it is hard to beat. It needs
+It is a support vector machine: of the TF-IDF of texts, or of what random kernels find in sequences.
+It is fitted in seconds, and with few examples it is hard to beat. It needs
 scikit-learn, the extra `baseline`; without it there is no baseline. A damaged installation raises a
 `BaselineError`.
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clearhead.errors import ClearheadError, reason
-from clearhead.evaluation.calibration import SHARE, negative_log_likelihood
+from clearhead.evaluation.calibration import SHARES, negative_log_likelihood
 from clearhead.evaluation.class_scores import score_classes, truth_of
 from clearhead.settings import RunConfig
 from clearhead.settings.declare import Runs
@@ -36,10 +36,8 @@ of the characters of a word."""
 CHARACTERS = (2, 5)
 """The shortest and the longest of these n-grams."""
 
-KERNELS = 1000
+KERNELS = 2000
 """Random kernels of a sequence."""
-
-INVERSE_REGULARISATION = 10.0
 
 MOST_WORK = {Runs.TEXTS: 15_000_000, Runs.SEQUENCES: 15_000_000}
 """Characters of texts, or values of sequences, × (labels + 1) to fit on: it takes a few seconds.
@@ -97,10 +95,10 @@ def fit_baseline(
     sizes = [len(each.input) if is_text else np.size(each.input) for each in examples]
     chosen = _sample(sizes, truth.shape[1], MOST_WORK[config.kind])
     of_kind = _of_texts if is_text else partial(_of_sequences, config)
-    fit = _support_vector_machine if is_text else _logistic_regression
     try:
-        vectorise, rows = of_kind([examples[i] for i in chosen])
-        predictors = [_predictor(fit, rows, has_label) for has_label in truth[chosen].T]
+        vectorise, rows, cost = of_kind([examples[i] for i in chosen])
+        share = SHARES[config.input]
+        predictors = [_predictor(rows, has_label, cost, share) for has_label in truth[chosen].T]
     except Exception as error:  # an installed package may be damaged in any way
         raise _no_baseline(f"scikit-learn failed: {reason(error)}") from None
 
@@ -124,8 +122,8 @@ Vectorise = Callable[[Sequence["Labelled"]], Any]
 """A function from examples to rows of features."""
 
 
-def _of_texts(examples: Sequence[Labelled[str]]) -> tuple[Vectorise, Any]:
-    """A function from texts to sparse rows of features, and the rows of these texts."""
+def _of_texts(examples: Sequence[Labelled[str]]) -> tuple[Vectorise, Any, float]:
+    """A function from texts to sparse rows of features, the rows of these, and the cost."""
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_union
@@ -136,14 +134,14 @@ def _of_texts(examples: Sequence[Labelled[str]]) -> tuple[Vectorise, Any]:
     try:
         rows = vectoriser.fit_transform([each.input for each in examples])
     except ValueError:  # no text has a word
-        return lambda texts: csr_matrix((len(texts), 1)), csr_matrix((len(examples), 1))
-    return lambda texts: vectoriser.transform([each.input for each in texts]), rows
+        return lambda texts: csr_matrix((len(texts), 1)), csr_matrix((len(examples), 1)), 1.0
+    return lambda texts: vectoriser.transform([each.input for each in texts]), rows, 1.0
 
 
 def _of_sequences(
     config: RunConfig, examples: Sequence[Labelled[np.ndarray]]
-) -> tuple[Vectorise, Any]:
-    """A function from sequences to rows of what random kernels find, and those of these."""
+) -> tuple[Vectorise, Any, float]:
+    """A function from sequences to rows of what random kernels find, those of these, and cost."""
     import torch
 
     from clearhead.data.preparation import learn_inputs
@@ -152,51 +150,35 @@ def _of_sequences(
 
     inputs = learn_inputs(config, examples)
     longest = min(config.data.max_length, max(len(each.input) for each in examples))
-    with torch.random.fork_rng(devices=()):
-        torch.manual_seed(0)
-        kernels = RandomKernels(inputs.width, KERNELS, KERNEL_WIDTH, max(KERNEL_WIDTH, longest))
 
-    def batches(examples: Sequence[Labelled]) -> Iterator[tuple[Any, Any]]:
+    def batches(examples: Sequence[Labelled]) -> Iterator[Any]:
         for row in inputs.rows(examples):
-            x = inputs.collate([row])
-            yield x, torch.ones(1, 1, 1, x.size(1), dtype=torch.bool)
+            yield inputs.collate([row])
 
     @torch.no_grad()
     def vectorise(examples: Sequence[Labelled]) -> np.ndarray:
-        return torch.cat([kernels(*batch) for batch in batches(examples)]).numpy()
+        return torch.cat([*map(kernels, batches(examples))]).numpy()
 
-    kernels.fit(batches(examples))
-    return vectorise, vectorise(examples)
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        kernels = RandomKernels(inputs.width, KERNELS, KERNEL_WIDTH, max(KERNEL_WIDTH, longest))
+        kernels.fit([*batches(examples)])
+    return vectorise, vectorise(examples), kernels.cost
 
 
-Fit = Callable[[Any, np.ndarray], Callable[[Any], np.ndarray]]
-"""Fits a label: from rows, and whether each has it, to a function from rows to log-odds (rows,)."""
-
-
-def _predictor(fit: Fit, rows: Any, has_label: np.ndarray) -> Callable[[Any], np.ndarray]:
-    """A function from rows to the probability of a label (rows,)."""
+def _predictor(
+    rows: Any, has_label: np.ndarray, cost: float, share: float
+) -> Callable[[Any], np.ndarray]:
+    """A function from rows to the probability of a label (rows,): log-odds are margins × share."""
     from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
 
     if has_label.all() or not has_label.any() or not np.any(rows.max()):
         return lambda rows: np.full(rows.shape[0], has_label.mean())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        log_odds = fit(rows, has_label)
-    return lambda rows: np.exp(-np.logaddexp(0.0, -log_odds(rows)))
-
-
-def _support_vector_machine(rows: Any, has_label: np.ndarray) -> Callable[[Any], np.ndarray]:
-    from sklearn.svm import LinearSVC
-
-    model = LinearSVC(random_state=0).fit(rows, has_label)
-    return lambda rows: SHARE * model.decision_function(rows)
-
-
-def _logistic_regression(rows: Any, has_label: np.ndarray) -> Callable[[Any], np.ndarray]:
-    from sklearn.linear_model import LogisticRegression
-
-    settings = {"C": INVERSE_REGULARISATION, "solver": "liblinear", "random_state": 0}
-    return LogisticRegression(**settings).fit(rows, has_label).decision_function
+        margins = LinearSVC(C=cost, random_state=0).fit(rows, has_label).decision_function
+    return lambda rows: np.exp(-np.logaddexp(0.0, -share * margins(rows)))
 
 
 def baseline_on_validation(

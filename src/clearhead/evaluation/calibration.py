@@ -10,19 +10,17 @@ none (`multi_label`), each label has its own sigmoid.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from clearhead.errors import ConfigError, DataError
 
-SHARE = 4.0
-"""The default factor of the margins of n-grams."""
+SHARES = {"text": 4.0, "features": 8.0}
+"""The usual factor of the margins of a linear model, of n-grams or of random kernels."""
 
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 0.05, 20.0
 """The interval that `fit_temperature` searches."""
-
-USUAL = np.array([1.0, SHARE])
-"""The factors of logits and margins that the prior of `fit_factors` prefers."""
 
 MOST_STEPS, SMALLEST_GAIN = 50, 1e-9
 """Maximum of Newton steps. `fit_factors` stops when one gains less than this per example."""
@@ -31,7 +29,8 @@ BINS = 15
 """Bins of the expected calibration error, as in Guo et al. 2017."""
 
 THRESHOLD = 0.5
-"""If an example may have several labels, those of at least this probability are predicted."""
+"""If an example may have several labels, those of at least this probability are predicted, unless
+`fit_thresholds` has found other thresholds."""
 
 
 def probabilities(
@@ -90,35 +89,38 @@ def fit_temperature(
 
 
 def fit_factors(
-    logits: np.ndarray, margins: np.ndarray, truth: np.ndarray, multi_label: bool = False
+    logits: np.ndarray,
+    margins: np.ndarray,
+    truth: np.ndarray,
+    multi_label: bool = False,
+    share: float = SHARES["text"],
 ) -> tuple[float, float]:
     """The factors of logits and margins whose sum has the lowest negative log-likelihood.
 
     That of the logits is at least 1 / 20, that of the margins at least 0. The likelihood is
     log-concave in them, so Newton's method finds the optimum. Like the prior of `fit_temperature`,
-    normal distributions around 1 and `SHARE` keep a few examples from deciding alone.
+    normal distributions around 1 and `share` keep a few examples from deciding alone.
     """
-    parts = np.stack((_finite(logits), _finite(margins)))
-    factors = _newton(USUAL, [0, 1], parts, truth, multi_label)
+    parts, usual = np.stack((_finite(logits), _finite(margins))), np.array([1.0, share])
+    factors = _newton(usual, [0, 1], usual, parts, truth, multi_label)
     for index, least in enumerate((1 / HIGHEST_TEMPERATURE, 0.0)):
         if factors[index] < least:
             factors[index] = least
-            factors = _newton(factors, [1 - index], parts, truth, multi_label)
+            factors = _newton(factors, [1 - index], usual, parts, truth, multi_label)
     of_logits, of_margins = np.maximum(factors, (1 / HIGHEST_TEMPERATURE, 0.0)).tolist()
     return of_logits, of_margins
 
 
-def _newton(
-    factors: np.ndarray, free: list[int], parts: np.ndarray, truth: np.ndarray, multi_label: bool
-) -> np.ndarray:
-    """The factors after the minimisation of `_loss_of` over the free ones."""
-    factors, loss = factors.copy(), _loss_of(factors, parts, truth, multi_label)
+def _newton(factors: np.ndarray, free: list[int], *given: Any) -> np.ndarray:
+    """The factors after the minimisation of `_loss_of` over the free ones, for what it is given."""
+    factors, loss = factors.copy(), _loss_of(factors, *given)
+    truth = given[2]
     for _ in range(MOST_STEPS):
-        gradient, curvature = _slopes(factors, parts, truth, multi_label)
+        gradient, curvature = _slopes(factors, *given)
         step = np.zeros(2)
         step[free] = np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
         # The whole step may be too long where the likelihood is not quadratic.
-        while (new := _loss_of(factors - step, parts, truth, multi_label)) > loss:
+        while (new := _loss_of(factors - step, *given)) > loss:
             step /= 2
         factors, loss, gain = factors - step, new, loss - new
         if gain <= SMALLEST_GAIN * len(truth):
@@ -126,25 +128,53 @@ def _newton(
     return factors
 
 
-def _loss_of(factors: np.ndarray, parts: np.ndarray, truth: np.ndarray, multi_label: bool) -> float:
-    """The summed negative log-likelihood of parts (2, N, labels) times their factors, and prior."""
+def _loss_of(
+    factors: np.ndarray,
+    usual: np.ndarray,
+    parts: np.ndarray,
+    truth: np.ndarray,
+    multi_label: bool,
+) -> float:
+    """The summed negative log-likelihood of parts (2, N, labels) times their factors, and prior.
+
+    `usual` (2,) is the mean of the prior.
+    """
     found = probabilities(np.tensordot(factors, parts, 1), 1.0, multi_label)
     likelihood = negative_log_likelihood(found, truth, multi_label) * len(truth)
-    return likelihood + float(((factors - USUAL) ** 2).sum()) / 2
+    return likelihood + float(((factors - usual) ** 2).sum()) / 2
 
 
 def _slopes(
-    factors: np.ndarray, parts: np.ndarray, truth: np.ndarray, multi_label: bool
+    factors: np.ndarray,
+    usual: np.ndarray,
+    parts: np.ndarray,
+    truth: np.ndarray,
+    multi_label: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The gradient (2,) and the second derivatives (2, 2) of `_loss_of`."""
     found = probabilities(np.tensordot(factors, parts, 1), 1.0, multi_label)
-    gradient = np.tensordot(parts, found - truth, 2) + factors - USUAL
+    gradient = np.tensordot(parts, found - truth, 2) + factors - usual
     if multi_label:
         spread = np.einsum("inl,jnl,nl->ij", parts, parts, found * (1 - found))
     else:
         around = parts - (parts * found).sum(axis=2, keepdims=True)
         spread = np.einsum("inl,jnl,nl->ij", around, around, found)
     return gradient, spread + np.eye(2)
+
+
+def fit_thresholds(probabilities: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """The threshold of each label (labels,), if an example may have several: half of its best F1.
+
+    The best F1 is the highest that any threshold reaches on these examples. If the probabilities
+    are calibrated, half of it is the threshold that reaches it (Lipton, Elkan and Naryanaswamy
+    2014, section 4), and it depends on few examples less than the threshold that is the best on
+    them. A label that no example has gets `THRESHOLD`.
+    """
+    order = (-probabilities).argsort(axis=0, kind="stable")
+    hits = np.take_along_axis(truth, order, axis=0).cumsum(axis=0)
+    predicted = np.arange(1, len(truth) + 1)[:, None]
+    best = (2 * hits / (predicted + truth.sum(axis=0))).max(axis=0)
+    return np.where(truth.any(axis=0), best / 2, THRESHOLD)
 
 
 def expected_calibration_error(
@@ -184,10 +214,17 @@ def negative_log_likelihood(
     return float(-logs.sum() / len(truth))
 
 
-def decisions(probabilities: np.ndarray, multi_label: bool = False) -> np.ndarray:
-    """The predicted labels, bool (N, labels): the (first) likeliest, or all of at least 0.5."""
+def decisions(
+    probabilities: np.ndarray,
+    multi_label: bool = False,
+    thresholds: float | np.ndarray = THRESHOLD,
+) -> np.ndarray:
+    """The predicted labels, bool (N, labels): the (first) likeliest, or all from their threshold.
+
+    `thresholds` (labels,) are those of the labels, or (N, labels) those of each example.
+    """
     if multi_label:
-        return probabilities >= THRESHOLD
+        return probabilities >= thresholds
     likeliest = probabilities.argmax(axis=1)
     return likeliest[:, None] == np.arange(probabilities.shape[1])
 

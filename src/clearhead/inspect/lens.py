@@ -237,7 +237,7 @@ def _diagonal(value: Array, positions: Sequence[int]) -> Callable[[Tensor], Tens
 def _classified(view: EncoderClassifier, memory: Tensor, row: Array) -> Tensor:
     """The logits of a classifier from outputs of its encoder (rows, length, d_model) for a row."""
     x = torch.as_tensor(row, device=memory.device).expand(len(memory), *row.shape)
-    return view.logits(x, view.state(x, memory, view.input.mask(x)))
+    return view.logits(x, view.state(memory, view.input.mask(x)))
 
 
 def _names(layers: int) -> tuple[str, ...]:

@@ -256,7 +256,7 @@ def record_classification(
     watch.stack(layers_of(view, EncoderLayer), "encoder")
     watch.input(view.input, "source")
     memory, mask = view.encode(x)
-    hidden = view.state(x, memory, mask)
+    hidden = view.state(memory, mask)
     logits = view.logits(x, hidden)
     learned = [each for each in view.pooling.poolings if isinstance(each, AttentionPooling)]
     if "probabilities" in keep:

@@ -29,7 +29,8 @@ from clearhead.model.layers import (
     Residual,
     StdPlusEpsilonNorm,
 )
-from clearhead.model.ngrams import NgramClassifier
+from clearhead.model.linear import LinearClassifier
+from clearhead.model.ngrams import Ngrams
 from clearhead.model.pooling import (
     AttentionPooling,
     FirstPooling,
@@ -92,6 +93,18 @@ def build_classifier(
     return model
 
 
+def linear_classifier(
+    head: ClassifierConfig, inputs: int, labels: int, features: bool, pad_id: int = PAD
+) -> LinearClassifier | None:
+    """The linear model beside the encoder, not yet fitted; the arguments of `of_classifier`."""
+    if features and head.kernels:
+        kernels = RandomKernels(inputs, head.kernels, KERNEL_WIDTH, head.kernel_reach)
+        return LinearClassifier(kernels, labels)
+    if not features and head.ngrams:
+        return LinearClassifier(Ngrams(head.ngrams, inputs, pad_id), labels)
+    return None
+
+
 def _hidden_layer(activation: str, width: int) -> nn.Module:
     """The hidden layer of a classifier's head; "none" for no layer."""
     if activation == "none":
@@ -144,25 +157,18 @@ class Parts:
         nn.Module,
         Dropout,
         nn.Linear,
-        RandomKernels | None,
-        NgramClassifier | None,
+        LinearClassifier | None,
     ]:
         poolings = [self.pooling(name) for name in head.pooling]
         width = len(poolings) * self.config.d_model
-        kernels = ngrams = None
-        if features and head.kernels:
-            kernels = RandomKernels(inputs, head.kernels, KERNEL_WIDTH, head.kernel_reach)
-        if not features and head.ngrams:
-            ngrams = NgramClassifier(head.ngrams, inputs, labels, self.pad_id)
         return (
             self.encoder_input(self.input(inputs, features)),
             self.encoder(),
             Pooling(poolings),
             _hidden_layer(head.hidden, width),
             Dropout(head.dropout),
-            _output_layer(width + (kernels.outputs if kernels else 0), labels),
-            kernels,
-            ngrams,
+            _output_layer(width, labels),
+            linear_classifier(head, inputs, labels, features, self.pad_id),
         )
 
     def norm(self) -> nn.Module:
@@ -294,10 +300,6 @@ def initialise(model: nn.Module, config: ModelConfig) -> None:
     """Draw new weights as `initialisation` names it, in the order of the modules; then share."""
     if config.initialisation != "pytorch":
         _draw(model, config.initialisation)
-    if isinstance(model, EncoderClassifier) and model.kernels is not None:
-        # There are more of their numbers than examples: random weights would remain as noise.
-        with torch.no_grad():
-            model.output.weight[:, -model.kernels.outputs :] = 0.0
     if isinstance(model, EncoderDecoder) and config.share_embeddings in ("all", "target"):
         model.output.weight = model.target_input.embedding.weight
 

@@ -1,31 +1,38 @@
-"""Random convolutions of feature sequences (ROCKET, Dempster, Petitjean and Webb 2020)."""
+"""Random convolutions of feature sequences, from which a linear model learns.
+
+ROCKET (Dempster, Petitjean and Webb 2020) draws the kernels, MiniRocket (Dempster, Schmidt and Webb
+2021) chooses their thresholds by training sequences.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from jaxtyping import Float
+from torch import Tensor
 from torch.nn import functional as F
 
 from clearhead.model.layers import fixed
+from clearhead.model.linear import Features
 
-Features = Float[Tensor, "batch length width"]
-Mask = Bool[Tensor, "batch 1 1 length"]
-Outputs = Float[Tensor, "batch count length"]
-Real = Bool[Tensor, "batch 1 length"]
+Sequences = Float[Tensor, "batch length width"]
+"""All numbers of a padded frame are NaN, and no others."""
+
+ABOVE = 1e-4
+"""How far an output must be above the threshold to count: more than the error of rounding."""
 
 
-class RandomKernels(nn.Module):
-    """What many random kernels find in a sequence: two numbers each, which no training changes.
+class RandomKernels(Features):
+    """For each of many random kernels the share of frames where it answers.
 
-    A kernel is a convolution of some of the features with random weights, of mean zero, and a
-    random bias. Its two numbers are the share of frames where its output is positive, and its
-    maximum (section 3.2). Few labelled sequences suffice to learn from them which shapes count,
-    where an encoder would need many to learn the shapes. `fit` puts the numbers on a common scale.
+    A kernel is a convolution of some of the features with random weights of mean zero (ROCKET,
+    section 3.1). It answers where its output is above a threshold: a random quantile of its outputs
+    for a random training sequence (MiniRocket, section 3.1). Few labelled sequences suffice to
+    learn from the shares which shapes count, where an encoder would need many to learn the shapes.
+    The shares have mean 0 and the same deviation in the training sequences.
 
     Args:
         width: the features of a frame.
@@ -34,46 +41,78 @@ class RandomKernels(nn.Module):
         reach: the frames from the first to the last that the longest kernel reads.
     """
 
+    cost, are_sparse = 10.0, False
+
     def __init__(self, width: int, count: int, frames: int, reach: int) -> None:
         super().__init__()
+        self.outputs = count
         self.dilations = dilations(count, (reach - 1) / (frames - 1))
-        self.outputs = 2 * count
         self.weight = fixed(_random_weights(width, count, frames))
-        self.bias = fixed(2 * torch.rand(count) - 1)
-        self.mean = fixed(torch.zeros(self.outputs))
-        self.scale = fixed(torch.ones(self.outputs))
+        self.threshold = fixed(torch.zeros(count))
+        self.mean = fixed(torch.zeros(count))
+        self.scale = fixed(torch.ones(count))
 
-    def forward(self, features: Features, mask: Mask) -> Float[Tensor, "batch numbers"]:
-        """The numbers of each sequence on a common scale; the mask is False at padding."""
-        return (self.numbers(features, mask) - self.mean) * self.scale
+    def forward(self, sequences: Sequences) -> Float[Tensor, "batch count"]:
+        """The shares on a common scale."""
+        return (self.shares(sequences) - self.mean) * self.scale
 
-    def numbers(self, features: Features, mask: Mask) -> Float[Tensor, "batch numbers"]:
-        """The shares of all kernels, then their maxima; 0 for an empty sequence."""
-        real = mask[:, 0]
-        channels = features.to(self.weight.dtype).transpose(1, 2).masked_fill(~real, 0.0)
-        shares, maxima, first = [], [], 0
+    def shares(self, sequences: Sequences) -> Float[Tensor, "batch count"]:
+        """The share of frames where each kernel answers, from 0 to 1; 0 for an empty sequence."""
+        real = ~sequences[..., 0].isnan()[:, None]
+        channels = sequences.to(self.weight.dtype).transpose(1, 2).masked_fill(~real, 0.0)
+        frames = real.sum(dim=-1).clamp(min=1)
+        shares, first = [], 0
         for dilation, count in self.dilations.items():
             part = slice(first, first + count)
-            weight, bias = self.weight[part], self.bias[part]
-            # Zeros at both ends give an output for every frame.
-            found = F.conv1d(channels, weight, bias, padding="same", dilation=dilation)
-            shares.append(_share(found, real))
-            maxima.append(_maximum(found, real))
+            answers = self._outputs(channels, part, dilation) > self.threshold[part, None]
+            shares.append((answers & real).sum(dim=-1) / frames)
             first += count
-        return torch.cat((*shares, *maxima), dim=1)
+        return torch.cat(shares, dim=1)
+
+    def _outputs(
+        self, channels: Float[Tensor, "batch width length"], part: slice | Tensor, dilation: int
+    ) -> Float[Tensor, "batch part length"]:
+        # Zeros at both ends give an output for every frame.
+        return F.conv1d(channels, self.weight[part], padding="same", dilation=dilation)
 
     @torch.no_grad()
-    def fit(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
-        """Choose the scale: over these batches with masks, each number has mean 0, deviation 1."""
-        numbers = torch.cat([self.numbers(*batch) for batch in batches]).double()
-        deviation = numbers.std(dim=0, correction=0)
-        self.mean.copy_(numbers.mean(dim=0))
-        # Constant numbers get scale 0.
+    def fit(self, batches: Sequence[Tensor]) -> None:
+        """Choose the thresholds, and the scale: over these sequences, each share has mean 0.
+
+        All shares that differ have the same deviation; the squares of a sequence's features have
+        the sum 1 on average.
+        """
+        self._choose_thresholds(batches)
+        shares = torch.cat([*map(self.shares, batches)]).double()
+        deviation = math.sqrt(self.outputs) * shares.std(dim=0, correction=0)
+        self.mean.copy_(shares.mean(dim=0))
+        # Constant shares get scale 0.
         self.scale.copy_(torch.where(deviation > 1e-6, 1 / deviation, 0.0))
+
+    def _choose_thresholds(self, batches: Sequence[Tensor]) -> None:
+        padded = [sequence for batch in batches for sequence in batch]
+        whole = (sequence[~sequence[:, 0].isnan()] for sequence in padded)
+        sequences = [sequence for sequence in whole if len(sequence)]
+        if not sequences:
+            return
+        # On the CPU, so that a device does not change the choice.
+        chosen = torch.randint(len(sequences), (self.outputs,))
+        level = torch.rand(self.outputs).to(self.threshold)
+        first = 0
+        for dilation, count in self.dilations.items():
+            part = torch.arange(first, first + count)
+            for number in chosen[part].unique().tolist():
+                own = part[chosen[part] == number]
+                channels = sequences[number].to(self.weight.dtype).T[None]
+                outputs = self._outputs(channels, own, dilation)[0].sort(dim=1).values
+                # The lower neighbour of the quantile.
+                place = (level[own] * outputs.size(1)).long().clamp(max=outputs.size(1) - 1)
+                self.threshold[own] = outputs.gather(1, place[:, None])[:, 0] + ABOVE
+            first += count
 
 
 def dilations(count: int, largest: float) -> Counter[int]:
-    """How many kernels have each dilation: spread evenly on a logarithmic scale (section 3.1)."""
+    """How many kernels have each dilation: spread evenly on a logarithmic scale."""
     most = math.log2(max(1.0, largest))
     return Counter(math.floor(2 ** (most * i / count)) for i in range(count))
 
@@ -86,12 +125,3 @@ def _random_weights(width: int, count: int, frames: int) -> Float[Tensor, "count
     chosen = 2 ** (torch.rand(count) * math.log2(min(width, frames) + 1))
     order = torch.rand(count, width).argsort(dim=1).argsort(dim=1)
     return weight * (order < chosen.floor()[:, None])[..., None]
-
-
-def _share(found: Outputs, real: Real) -> Float[Tensor, "batch count"]:
-    return ((found > 0) & real).sum(dim=-1) / real.sum(dim=-1).clamp(min=1)
-
-
-def _maximum(found: Outputs, real: Real) -> Float[Tensor, "batch count"]:
-    lowest = torch.finfo(found.dtype).min
-    return found.masked_fill(~real, lowest).amax(dim=-1).masked_fill(~real.any(dim=-1), 0.0)

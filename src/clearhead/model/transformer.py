@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from clearhead.model.attention import KeysValues, full_mask, target_mask
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import Input, TokenEmbedding
-from clearhead.model.kernels import RandomKernels
 from clearhead.model.layers import (
     AnyMask,
     DecoderLayer,
@@ -22,7 +20,7 @@ from clearhead.model.layers import (
     SourceMask,
     Vectors,
 )
-from clearhead.model.ngrams import NgramClassifier
+from clearhead.model.linear import LinearClassifier
 from clearhead.model.pooling import Pooling
 from clearhead.tokenizer.protocol import BOS, EOS, PAD
 
@@ -141,8 +139,7 @@ class EncoderClassifier(nn.Module):
         hidden: nn.Module,
         dropout: Dropout,
         output: nn.Linear,
-        kernels: RandomKernels | None = None,
-        ngrams: NgramClassifier | None = None,
+        linear: LinearClassifier | None = None,
     ) -> None:
         super().__init__()
         self.input = input
@@ -151,33 +148,29 @@ class EncoderClassifier(nn.Module):
         self.hidden = hidden
         self.dropout = dropout
         self.output = output
-        self.kernels = kernels
-        self.ngrams = ngrams
+        self.linear = linear
 
     def forward(self, x: Tensor, mask: AnyMask | None = None) -> Float[Tensor, "batch labels"]:
         memory, mask = self.encode(x, mask)
-        return self.logits(x, self.state(x, memory, mask))
+        return self.logits(x, self.state(memory, mask))
 
     def encode(self, x: Tensor, mask: AnyMask | None = None) -> tuple[Memory, SourceMask]:
         """The encoder's output for an input and its mask, by default the one that hides padding."""
         mask = self.input.mask(x) if mask is None else full_mask(mask)
         return self.encoder(self.input(x), mask), mask
 
-    def state(self, x: Tensor, memory: Memory, mask: SourceMask) -> Float[Tensor, "batch hidden"]:
-        """What the output layer reads of an input and of the encoder's output for it."""
-        vector = self.hidden(self.pooling(memory, mask))
-        if self.kernels is not None:
-            vector = torch.cat((vector, self.kernels(x, mask)), dim=-1)
-        return self.dropout(vector)
+    def state(self, memory: Memory, mask: SourceMask) -> Float[Tensor, "batch hidden"]:
+        """What the output layer reads of the encoder's output."""
+        return self.dropout(self.hidden(self.pooling(memory, mask)))
 
     def logits(
         self, x: Tensor, state: Float[Tensor, "batch hidden"]
     ) -> Float[Tensor, "batch labels"]:
-        """The logits of an input from its `state`, and from its n-grams unless it is training."""
+        """The logits from the `state` of an input, and unless it is training the linear model's."""
         logits = self.output(state)
-        # The n-grams fit the training texts almost perfectly, so the encoder would get no gradient.
-        if self.ngrams is not None and not self.training:
-            logits = self.ngrams(logits, x)
+        # It fits the training examples almost perfectly, so the encoder would get no gradient.
+        if self.linear is not None and not self.training:
+            logits = self.linear(logits, x)
         return logits
 
 

@@ -27,6 +27,12 @@ KERNEL_WIDTH = 9
 """Frames that a random kernel reads."""
 
 Folder = Annotated[str, BeforeValidator(_expanded)]
+BESIDE = (
+    "The validation examples decide the factor of each. If they are a share of the training data, "
+    "the linear model then learns from them too; it learns from at most 20,000 examples."
+)
+"""What holds for each linear model beside an encoder."""
+
 Pooling = Literal["mean", "first", "maximum", "attention"]
 
 
@@ -49,10 +55,10 @@ class ClassifierConfig(Section):
     )
     kernels: Natural = setting(
         0,
-        "random convolutions of the input beside the encoder",
-        details="Each gives the output layer the share of frames where it is positive, and its "
-        "maximum, which training does not change (ROCKET, Dempster et al. 2020). They learn from "
-        "few sequences; the encoder learns more from many.",
+        "random convolutions of the input, of a linear model beside the encoder",
+        details="A linear support vector machine of the shares of frames where each answers "
+        "(MiniRocket, Dempster et al. 2021) learns from few sequences; the encoder learns more "
+        f"from many. {BESIDE}",
         runs=Runs.SEQUENCES,
         init=Runs.SEQUENCES,
     )
@@ -69,8 +75,7 @@ class ClassifierConfig(Section):
         "n-grams of a linear model beside the encoder, at most",
         details="The most frequent tokens, pairs of neighbours and character n-grams of the "
         "training texts. A linear support vector machine of their TF-IDF learns from few texts; "
-        "the encoder learns more from many. The validation examples decide the factor of each. "
-        "If they are a share of the training data, the linear model then learns from them too.",
+        f"the encoder learns more from many. {BESIDE}",
         runs=Runs.TEXTS,
         init=Runs.TEXTS,
     )
@@ -80,11 +85,14 @@ class ClassifierConfig(Section):
         "weights of the classes in the loss",
         details='`"balanced"`: every class has the same weight, however many examples it has. '
         "With `multi_label`, presence and absence of a label have the same weight, except for very "
-        "rare labels. The linear model of n-grams has no such weights.",
+        "rare labels. The linear model has no such weights.",
         init=Runs.LABELLED,
     )
     multi_label: bool = setting(
-        False, "an example may have several labels, or none", runs=Runs.TEXTS, init=Runs.TEXTS
+        False,
+        "an example may have several labels, or none",
+        init=Runs.TEXTS,
+        init_if_changed=Runs.SEQUENCES,
     )
 
     def __post_init__(self) -> None:
@@ -214,12 +222,6 @@ class RunConfig(Section):
                     "splits words into pieces)",
                 )
         require(
-            self.kind is not Runs.SEQUENCES or not self.classifier.multi_label,
-            "classifier.multi_label",
-            "needs input = 'text': a sequence has one label, in which | is an ordinary character; "
-            "leave classifier.multi_label out",
-        )
-        require(
             self.kind is not Runs.SEQUENCES or isinstance(self.data.label_column, str),
             "data.label_column",
             "must be a name: files of sequences have a header",
@@ -238,6 +240,12 @@ class RunConfig(Section):
         if self.task == "translation":
             return Runs.TRANSLATION
         return Runs.TEXTS if self.input == "text" else Runs.SEQUENCES
+
+    @property
+    def has_linear(self) -> bool:
+        """Whether a linear model is beside the encoder of a classifier."""
+        count = {Runs.TEXTS: self.classifier.ngrams, Runs.SEQUENCES: self.classifier.kernels}
+        return count.get(self.kind, 0) > 0
 
     @property
     def longest_example(self) -> int | None:

@@ -21,31 +21,32 @@ from clearhead.data.reading.labelled import Labelled
 from clearhead.decoding.torch_engine import ClassifierEngine
 from clearhead.errors import DataError
 from clearhead.evaluation.calibration import (
-    SHARE,
+    SHARES,
+    THRESHOLD,
     expected_calibration_error,
     fit_factors,
     fit_temperature,
+    fit_thresholds,
     negative_log_likelihood,
     probabilities,
 )
 from clearhead.evaluation.class_scores import score_classes, truth_of
 from clearhead.losses.cross_entropy import label_divergence, label_loss
-from clearhead.model.build import build_classifier
-from clearhead.model.ngrams import NgramClassifier
+from clearhead.model.build import build_classifier, linear_classifier
+from clearhead.model.linear import LinearClassifier
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
-from clearhead.tokenizer import PAD
 from clearhead.training.task import Evaluation, Loss, Sample, diverged
 
 SAMPLES = 3
 """Validation examples to show at each validation."""
 
-SCALED, SCALED_BATCH = 4096, 16
-"""The most examples from which random kernels get their scale, and those at a time."""
+FITTED = 20_000
+"""The most examples from which a linear model learns: it keeps their features in memory."""
 
-FITTED_BATCH = 64
-"""Texts at a time, of those from which a linear model of n-grams is fitted."""
+FITTED_BATCH = {"text": 64, "features": 16}
+"""Examples at a time, of those from which a linear model learns."""
 
 SMALLER = "use the CPU: training.device = 'cpu'"
 """What to do if a validation needs more memory than a GPU has."""
@@ -102,46 +103,61 @@ class ClassificationTask:
         """A new model of the run's configuration, initialised from its seed."""
         torch.manual_seed(self.config.seed)
         model = build_classifier(self.config, self.data.inputs.width, len(self.data.labels))
-        if model.kernels is not None:
-            rows = self.data.rows[:: math.ceil(len(self.data.rows) / SCALED)]
-            batches = self._collated(rows, SCALED_BATCH)
-            model.kernels.fit((batch, model.input.mask(batch)) for batch in batches)
-        if model.ngrams is not None:
+        if model.linear is not None:
             data, rows, truth = self.data, [*self.data.rows], self.truth
             weights = self._example_weights
             if self.is_split:
                 rows += data.validation_rows
                 truth = np.concatenate((truth, self._validation_truth))
                 weights = _weights_of([*data.train, *data.validation])
-            self._fit(model.ngrams, rows, truth, weights)
-            model.ngrams.factors.copy_(torch.tensor((1.0, SHARE)))
+            self._fit(model.linear, rows, truth, weights)
+            model.linear.factors.copy_(torch.tensor((1.0, self._share)))
         return model
+
+    @property
+    def features(self) -> str:
+        """What the linear model reads, for people."""
+        return "n-grams" if self.config.input == "text" else "random kernels"
+
+    @property
+    def _share(self) -> float:
+        """The usual factor of the linear model's margins."""
+        return SHARES[self.config.input]
 
     @cached_property
     def _margins(self) -> np.ndarray:
-        """The margins of the validation examples, by n-grams that have not learned from them.
+        """The margins of the validation examples, by a model that has not learned from them.
 
-        Factors, temperature and scores use these margins. The n-grams of the model itself also
-        learn from the validation examples if these are a share of the training data.
+        Factors, temperature and scores use these margins. The linear model of the classifier itself
+        also learns from the validation examples if these are a share of the training data.
         """
-        count, labels = self.config.classifier.ngrams, len(self.data.labels)
-        ngrams = NgramClassifier(count, self.data.inputs.width, labels, PAD)
-        self._fit(ngrams, self.data.rows, self.truth, self._example_weights)
-        batches = self._collated(self.data.validation_rows, FITTED_BATCH)
-        return torch.cat([*map(ngrams.margins, batches)]).double().numpy()
+        config, data = self.config, self.data
+        is_features = config.input == "features"
+        # The training must not depend on when this is computed.
+        with torch.random.fork_rng(devices=()), torch.no_grad():
+            torch.manual_seed(config.seed)
+            linear = linear_classifier(
+                config.classifier, data.inputs.width, len(data.labels), is_features
+            )
+            assert linear is not None, "there are no features"
+            self._fit(linear, data.rows, self.truth, self._example_weights)
+            found = map(linear.margins, self._collated(data.validation_rows))
+        return torch.cat([*found]).double().numpy()
 
     def _fit(
         self,
-        ngrams: NgramClassifier,
+        linear: LinearClassifier,
         rows: Sequence[np.ndarray],
         truth: np.ndarray,
         weights: Tensor,
     ) -> None:
-        texts = [*self._collated(rows, FITTED_BATCH)]
-        ngrams.fit(texts, torch.from_numpy(truth).float(), weights)
+        every = math.ceil(len(rows) / FITTED)
+        batches = [*self._collated(rows[::every])]
+        linear.fit(batches, torch.from_numpy(truth[::every]).float(), weights[::every])
 
-    def _collated(self, rows: Sequence[np.ndarray], size: int) -> Iterator[Tensor]:
-        """Rows as batches of this size, in their order."""
+    def _collated(self, rows: Sequence[np.ndarray]) -> Iterator[Tensor]:
+        """Rows as batches, in their order."""
+        size = FITTED_BATCH[self.config.input]
         for first in range(0, len(rows), size):
             yield self.data.inputs.collate(rows[first : first + size])
 
@@ -229,8 +245,9 @@ class ClassificationTask:
         """Loss, accuracy, F1 and calibration on the validation examples.
 
         The scores include the temperature, by which logits are divided when the model is used; it
-        is 1 if there are fewer than `FEWEST` examples. The factors of encoder and n-grams are set
-        to those with the highest likelihood; with fewer examples they are 1 and `SHARE`.
+        is 1 if there are fewer than `FEWEST` examples. With several labels they are those from the
+        fitted thresholds. The factors of encoder and linear model are
+        set to those with the highest likelihood; with fewer examples they are the usual ones.
         """
         data, model = self.data, cast(EncoderClassifier, model)
         part, truth = self.ranks.part(data.validation_rows), self._validation_truth
@@ -240,18 +257,24 @@ class ClassificationTask:
         logits = np.concatenate(found)
         if not np.isfinite(logits).all():
             return diverged(self.measure)
-        if model.ngrams is not None:
-            factors = 1.0, SHARE
+        if model.linear is not None:
+            factors = 1.0, self._share
             if len(truth) >= FEWEST:
-                factors = fit_factors(logits, self._margins, truth, self.multi_label)
-            model.ngrams.factors.copy_(torch.tensor(factors))
+                margins = self._margins
+                factors = fit_factors(logits, margins, truth, self.multi_label, self._share)
+            model.linear.factors.copy_(torch.tensor(factors))
             logits = factors[0] * logits + factors[1] * self._margins
         uncalibrated = probabilities(logits, 1.0, self.multi_label)
         temperature = 1.0
         if len(truth) >= FEWEST:
             temperature = fit_temperature(logits, truth, self.multi_label, prior=1.0)
         calibrated = probabilities(logits, temperature, self.multi_label)
-        scores = score_classes(calibrated, truth, data.labels.names, self.multi_label)
+        thresholds, fitted = np.array(THRESHOLD), {}
+        if self.multi_label and len(truth) >= FEWEST:
+            thresholds = fit_thresholds(calibrated, truth)
+            fitted = {"thresholds": thresholds.tolist()}
+        names = data.labels.names
+        scores = score_classes(calibrated, truth, names, self.multi_label, thresholds)
         return Evaluation(
             scores={
                 "loss": negative_log_likelihood(uncalibrated, truth, self.multi_label),
@@ -265,6 +288,7 @@ class ClassificationTask:
                 "temperature": temperature,
             },
             signatures={},
+            fitted=fitted,
             samples=tuple(
                 Sample(_source(example), " | ".join(example.labels), _output(row, data.labels))
                 for example, row in zip(data.validation[:SAMPLES], calibrated, strict=False)
@@ -293,16 +317,16 @@ class ClassificationTask:
 
 @contextmanager
 def _encoder_alone(model: EncoderClassifier) -> Iterator[None]:
-    """Compute logits without the n-grams."""
-    if model.ngrams is None:
+    """Compute logits without the linear model."""
+    if model.linear is None:
         yield
         return
-    before = model.ngrams.factors.clone()
-    model.ngrams.factors.copy_(torch.tensor((1.0, 0.0)))
+    before = model.linear.factors.clone()
+    model.linear.factors.copy_(torch.tensor((1.0, 0.0)))
     try:
         yield
     finally:
-        model.ngrams.factors.copy_(before)
+        model.linear.factors.copy_(before)
 
 
 def _weights_of(examples: Sequence[Labelled]) -> Tensor:

@@ -84,7 +84,7 @@ class ClassificationRecipe(Recipe):
 
 
 _row = ClassificationRecipe
-LINEAR: dict[str, Any] = {"linear": 20_000}
+LINEAR: dict[str, Any] = {"linear": 100_000}
 WORDS: dict[str, Any] = {"convolution": (3, 4, 5), "lower": True, "ngrams": WORD_NGRAMS, **LINEAR}
 # below, batch, peak, warm-up, epochs, dropout, head, layers, d_model, d_ff, heads
 WORD_RECIPES = (
@@ -100,7 +100,7 @@ PIECE_RECIPES = (
 )
 # the same without a vocabulary
 SEQUENCE_RECIPES = (
-    _row(1_000, 512, 2e-3, 100, 150, 0.2, 0.5, 2, 128, 256, 4, 3, kernels=500),
+    _row(1_000, 512, 2e-3, 100, 150, 0.2, 0.5, 2, 128, 256, 4, 3, kernels=2_000),
     _row(20_000, 2048, 1e-3, 300, 60, 0.2, 0.3, 3, 128, 256, 4, 3),
     _row(math.inf, 8192, 5e-4, 1000, 20, 0.1, 0.2, 4, 256, 512, 4, 3),
 )
@@ -219,7 +219,10 @@ def _choose(p: Proposal, words: bool | None, changes: Mapping[str, Any]) -> None
         p.fine_tune(**tuned | {k: v for k, v in changes.items() if k in (*tuned, "epochs")})
         p.apply(TUNED_OUTPUT)
         return
-    recipe = p.recipe = replace(recipe_for(p.train, words), **changes)
+    recipe = replace(recipe_for(p.train, words), **changes)
+    if "heads" not in changes:
+        recipe = replace(recipe, heads=math.gcd(recipe.heads, recipe.d_model))
+    p.recipe = recipe
     p.choose("data.max_length", *_max_length(p))
     p.apply(MISSING)
     if p.train.unit == "texts":
@@ -400,7 +403,7 @@ MODEL = (
     Row("classifier.pooling", ("mean", "maximum"), "",
         "The mean describes the whole, the maximum what occurs."),
     Row("classifier.kernels", Of("recipe.kernels"), "recipe.kernels",
-        "Few sequences: random convolutions need no training."),
+        "Few sequences: a linear model of random convolutions needs fewer of them."),
     Row("classifier.kernel_reach", Of("reach"), "recipe.kernels", "The longest sequence."),
     Row("classifier.ngrams", Of("recipe.linear"), "recipe.linear",
         "Few texts: a linear model of n-grams needs fewer of them than the encoder."),
