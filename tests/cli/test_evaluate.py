@@ -479,7 +479,8 @@ def test_a_run_is_trained_and_scored_in_folds(tmp_path: Path) -> None:
     config = text_run(tmp_path)
     api.train(config, observers=())
     code, out, err = run("evaluate", config.folder, "--folds", "2", "--output", "out.tsv")
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert re.fullmatch(r"clearhead: 1 of 2 folds, .+ left\n", err)
     assert "accuracy of the 2 folds" in out
     assert len(Path("out.tsv").read_text().splitlines()) == 161
     code, out, _ = run("evaluate", config.folder, "--folds", "2", "--repeats", "2", "--json")

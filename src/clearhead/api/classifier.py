@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from clearhead.evaluation.class_scores import ClassifierScores
     from clearhead.evaluation.evaluate import Report
     from clearhead.model.transformer import EncoderClassifier
+
+
+LEAVE_OUT = "leave the rows without a text out, e.g. table.dropna(subset=['text'])"
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Classifier:
         labels: the labels, in the order of the logits.
         engine: runs the model.
         temperature: divides the logits; fitted on the validation data (Guo et al. 2017).
+        thresholds: of several labels, the probability from which each is predicted.
         ablated: which heads are switched off, for people; empty if none is.
     """
 
@@ -66,6 +70,7 @@ class Classifier:
         labels: Labels,
         engine: ClassifierEngine,
         temperature: float,
+        thresholds: Sequence[float],
         ablated: str = "",
     ) -> None:
         # Imported here because it loads torch.
@@ -76,6 +81,7 @@ class Classifier:
         self.label_set = labels
         self.engine = engine
         self.temperature = temperature
+        self.thresholds = thresholds
         self.ablated = ablated
         self._style = None
         if isinstance(inputs, TextInputs):
@@ -138,7 +144,7 @@ class Classifier:
             inputs: texts, or arrays (frames, features), or `Labelled` examples of either, whose
                 features are ordered by the names of their columns. An empty text has no label.
             top: number of labels of each input. By default the most probable one; if an example
-                may have several labels, all with a probability of at least one half, perhaps none.
+                may have several labels, all from their `thresholds`, perhaps none.
             normalise: bring texts into the style of the training text first: case, tokenisation and
                 quotation marks, by the rules of Moses.
             batch_size: maximum number of inputs of a batch.
@@ -204,6 +210,8 @@ class Classifier:
                 or an input cannot be read.
             ClearheadError: as in `classify`.
         """
+        import numpy as np
+
         from clearhead.data.reading.parts import labelled_example
         from clearhead.evaluation.evaluate import ClassifierSystem, score_classifiers
 
@@ -219,7 +227,8 @@ class Classifier:
         classify = partial(
             self.probabilities, normalise=normalise, batch_size=batch_size, progress=progress
         )
-        system = ClassifierSystem(self.config, self.label_set, classify)
+        thresholds = np.array(self.thresholds)
+        system = ClassifierSystem(self.config, self.label_set, classify, thresholds=thresholds)
         return score_classifiers("the given examples", {name: system}, {name: examples})
 
     def _run(
@@ -274,11 +283,9 @@ class Classifier:
     def _best(
         self, probabilities: np.ndarray, top: int | None, remarks: tuple[Remark, ...]
     ) -> list[Prediction]:
-        from clearhead.evaluation.calibration import THRESHOLD
-
         order = (-probabilities).argsort(kind="stable")
         if top is None and self.multi_label:
-            order = [i for i in order if probabilities[i] >= THRESHOLD]
+            order = [i for i in order if probabilities[i] >= self.thresholds[i]]
         else:
             order = order[: top or 1]
         return [Prediction(self.labels[i], float(probabilities[i]), remarks) for i in order]
@@ -304,8 +311,11 @@ def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[
         column = f"table[{next(iter(columns))!r}]" if columns is not None else "array[:, 0]"
         raise DataError(
             f"the {what} are not a list but a table",
-            todo=f"give one column, e.g. {column} (in a ColumnTransformer: the name of the column "
-            "without a list around it)",
+            todo=f"give one column, e.g. {column}",
+        )
+    if not isinstance(values, Iterable) and not hasattr(values, "__array__"):
+        raise DataError(
+            f"the {what} are {type_of(values)}, not a list", todo=f"give a list of {what}"
         )
     return list(values if isinstance(values, Iterable) else values.__array__())
 
@@ -314,13 +324,18 @@ def texts_of(values: Iterable[str]) -> list[str]:
     """Same as `items_of`, for texts: a DataError if an item is not a string."""
     texts = items_of(values, "texts")
     for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str):
-            raise DataError(
-                f"text {number} is {type_of(text)}, not a string",
-                todo="leave the rows without a text out, e.g. table.dropna(subset=['text']), and "
-                "turn numbers into strings, e.g. column.astype(str)",
-            )
+        if isinstance(text, str):
+            continue
+        if is_missing(text):
+            raise DataError(f"text {number} is missing: it is {text!r}", todo=LEAVE_OUT)
+        todo = "turn numbers into strings, e.g. column.astype(str)"
+        raise DataError(f"text {number} is {type_of(text)}, not a string", todo=todo)
     return texts
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or pandas' mark for a missing value."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
 def is_empty(raw: Any) -> bool:

@@ -81,7 +81,7 @@ def cross_validate(
         raise DataError(what, where=read[0].where, todo="give more examples, or fewer folds")
     labels = Labels.learn(each.labels for each in examples)
     truth = truth_of(examples, labels)
-    found = np.zeros(truth.shape)
+    found, thresholds = np.zeros(truth.shape), np.ones(truth.shape)
     linear = np.zeros(truth.shape) if is_available() else None
     data = replace(config.data, train=(), validation=(), test=())
     scores = list[float]()
@@ -95,23 +95,20 @@ def cross_validate(
                 raise KeyboardInterrupt
             model = load_classifier(folder, options)
             own = np.array([labels.index(name) for name in model.labels])
+            thresholds[np.ix_(held_out, own)] = model.thresholds
             tested = [examples[i] for i in held_out]
             found[np.ix_(held_out, own)] = model.probabilities(tested)
         if linear is not None:
             linear = _add_linear(linear, others, tested, held_out, labels, config)
-        scores.append(_accuracy(found[held_out], truth[held_out], config))
+        decided = config.classifier.multi_label, thresholds[held_out]
+        right = correct_answers(found[held_out], truth[held_out], *decided)
+        scores.append(100 * float(np.mean(right)))
         if progress is not None:
             progress(number + 1)
-    system = ClassifierSystem(
-        config, labels, lambda _: found, partial(_as_baseline, config, linear, len(examples), folds)
-    )
+    baseline = partial(_as_baseline, config, linear, len(examples), folds)
+    system = ClassifierSystem(config, labels, lambda _: found, baseline, thresholds)
     name = config.folder or "this run"
     return Validated(score_classifiers(read[0].where, {name: system}, {name: examples}), scores)
-
-
-def _accuracy(probabilities: np.ndarray, truth: np.ndarray, config: RunConfig) -> float:
-    right = correct_answers(probabilities, truth, config.classifier.multi_label)
-    return 100 * float(np.mean(right))
 
 
 def _add_linear(

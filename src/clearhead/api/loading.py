@@ -22,6 +22,7 @@ from clearhead.folder.model_folder import (
     ModelFolder,
     open_folder,
     read_temperature,
+    read_thresholds,
 )
 from clearhead.inspect.heads import listed
 from clearhead.settings.training import MOST_THREADS
@@ -396,4 +397,5 @@ def _classifier(found: ModelFolder, options: LoadOptions) -> Classifier:
     model = trained_classifier(found, device, inputs.width, len(labels))
     engine = ClassifierEngine(_ablated(model, found, options))
     temperature = read_temperature(found)
-    return Classifier(found, inputs, labels, engine, temperature, options.ablated)
+    thresholds = read_thresholds(found, len(labels))
+    return Classifier(found, inputs, labels, engine, temperature, thresholds, options.ablated)

@@ -2,7 +2,7 @@
 
 Each input gives one line: the most probable label, a tab, and its probability.
 With --top N the line has the N most probable labels. If inputs can have several
-labels, it has all labels with a probability of at least 0.5, perhaps none,
+labels, it has all labels whose probability reaches their threshold, perhaps none,
 unless --top gives their number. With --columns the output is a table: a line with
 the names of all labels, then a line with their probabilities for each input. An
 empty line gives a line without labels. The probabilities are calibrated on the
@@ -63,7 +63,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--top",
         type=positive,
         metavar="N",
-        help="number of labels of each input (default: 1, or all of probability 0.5 and more)",
+        help="number of labels of each input (default: 1, or all that reach their threshold)",
     )
     parser.add_argument(
         "--columns",

@@ -13,9 +13,8 @@ For a classifier it reports accuracy, macro and micro F1, each with its 95 %
 confidence interval; the negative log-likelihood and the expected calibration
 error; precision, recall and F1 of each label; and the confusion matrix. With
 scikit-learn installed, each classifier is compared with a linear model (a support
-vector machine of TF-IDF, or for sequences a logistic regression of random
-kernels), which is fitted on its training files if all data files of its run are
-unchanged.
+vector machine of TF-IDF, or for sequences of random kernels), which is fitted on
+its training files if all data files of its run are unchanged.
 
 --folds N trains a classifier N times, each time without a part of its training
 and validation data, and scores that part. Examples with the same input, or of the
@@ -41,6 +40,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -203,6 +203,7 @@ def _cross_validate(args: Namespace) -> None:
     from clearhead.data.reading.parts import parts_of_run
     from clearhead.folder.model_folder import open_folder
     from clearhead.settings import read_config
+    from clearhead.training.display import duration
 
     reject_unused({"--data": args.data, "--normalise": args.normalise or None}, "--folds")
     if args.output is not None:
@@ -215,14 +216,25 @@ def _cross_validate(args: Namespace) -> None:
         config = read_config(path)
     else:
         config = open_folder(path).config
+        if not config.data.train:
+            raise ConfigError(
+                "this model was trained on examples in memory, which are not in its folder",
+                where=path,
+                todo="use sklearn.model_selection.cross_val_score, or name a configuration",
+            )
         parts = parts_of_run(path, config)
     reject_unfit(args, config)
     repeats = args.repeats or 1
-    with Counter(sys.stderr, args.folds * repeats, "folds") as counter:
+    total, began = args.folds * repeats, time.monotonic()
+    with Counter(sys.stderr, total, "folds") as counter:
         for repeat in range(repeats):
 
             def show(done: int, before: int = args.folds * repeat) -> None:
                 counter.show(before + done)
+                rest = total - before - done
+                if rest and sys.stderr is not None and not sys.stderr.isatty():
+                    left = (time.monotonic() - began) / (total - rest) * rest
+                    print_message(f"{total - rest:,} of {total:,} folds, {duration(left)} left")
 
             with warnings_printed(counter.clear):
                 found = cross_validate(
@@ -320,9 +332,12 @@ def _memory(model: ModelFolder) -> Memory | None:
 
 
 def _of_classifiers(args: Namespace, models: Mapping[str, ModelFolder]) -> Report[ClassifierScores]:
+    import numpy as np
+
     from clearhead.data.labels import Labels
     from clearhead.evaluation.baseline import BaselineError, LinearBaseline, baseline_of_run
     from clearhead.evaluation.evaluate import ClassifierSystem, evaluate_classifiers
+    from clearhead.folder.model_folder import read_thresholds
 
     labels = {name: Labels.of(model) for name, model in models.items()}
     data = required(args.data, "--data")
@@ -340,6 +355,7 @@ def _of_classifiers(args: Namespace, models: Mapping[str, ModelFolder]) -> Repor
             labels[name],
             classify=partial(_probabilities, args, name),
             linear_baseline=partial(linear_baseline, name),
+            thresholds=np.array(read_thresholds(model, len(labels[name]))),
         )
         for name, model in models.items()
     }

@@ -213,9 +213,15 @@ def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
 
 
 def score_classes(
-    probabilities: np.ndarray, truth: np.ndarray, names: Sequence[str], multi_label: bool = False
+    probabilities: np.ndarray,
+    truth: np.ndarray,
+    names: Sequence[str],
+    multi_label: bool = False,
+    thresholds: float | np.ndarray = calibration.THRESHOLD,
 ) -> ClassScores:
     """All scores of a classifier's output; `names` are those of the labels.
+
+    `thresholds` are as in `calibration.decisions`.
 
     Raises:
         DataError: there is no example, or one that should have one label has another number.
@@ -229,7 +235,7 @@ def score_classes(
             f"example {number + 1} has {counts[number]} correct labels, but must have one",
             todo="set classifier.multi_label if an example may have several labels, or none",
         )
-    predicted = calibration.decisions(probabilities, multi_label)
+    predicted = calibration.decisions(probabilities, multi_label, thresholds)
     rows, counts = _kinds(truth, predicted)
     accuracy, macro, micro = _rates(truth[rows], predicted[rows], counts[None])[0].tolist()
     hits = int(counts[(truth[rows] == predicted[rows]).all(axis=1)].sum())
@@ -301,10 +307,13 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 
 def correct_answers(
-    probabilities: np.ndarray, truth: np.ndarray, multi_label: bool = False
+    probabilities: np.ndarray,
+    truth: np.ndarray,
+    multi_label: bool = False,
+    thresholds: float | np.ndarray = calibration.THRESHOLD,
 ) -> np.ndarray:
     """Which examples are classified correctly, bool (N,): all their labels and no others."""
-    return (calibration.decisions(probabilities, multi_label) == truth).all(axis=1)
+    return (calibration.decisions(probabilities, multi_label, thresholds) == truth).all(axis=1)
 
 
 def mcnemar(first: np.ndarray, second: np.ndarray) -> Comparison:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from clearhead.data.judging.text_style import TextStyle, differences
 from clearhead.errors import ConfigError, DataError, warn
+from clearhead.evaluation.calibration import THRESHOLD
 from clearhead.evaluation.class_scores import (
     BaselineScores,
     ClassifierScores,
@@ -253,12 +254,14 @@ class ClassifierSystem:
 
     `classify` gives the probability of each label (N, labels) for N examples. It is called for one
     system after the other. `linear_baseline` gives the linear model to compare it with, if any.
+    `thresholds` are those of several labels, as in `calibration.decisions`.
     """
 
     config: RunConfig
     labels: Labels
     classify: Callable[[Sequence[Labelled]], np.ndarray]
     linear_baseline: Callable[[], LinearBaseline | None] = lambda: None
+    thresholds: float | np.ndarray = THRESHOLD
 
 
 def evaluate_classifiers(
@@ -314,7 +317,8 @@ def score_classifiers(
     for name, system in systems.items():
         truth, names = truths[name], system.labels.names
         probabilities = system.classify(examples[name])
-        correct[name] = correct_answers(probabilities, truth, multi_label)
+        decided = multi_label, system.thresholds
+        correct[name] = correct_answers(probabilities, truth, *decided)
         linear = None
         if (model := system.linear_baseline()) is not None:
             theirs = model.probabilities(examples[name])
@@ -328,11 +332,11 @@ def score_classifiers(
                 comparison,
             )
         scores[name] = ClassifierScores(
-            score_classes(probabilities, truth, names, multi_label),
+            score_classes(probabilities, truth, names, *decided),
             None if name == baseline else mcnemar(correct[baseline], correct[name]),
             linear,
         )
-        predictions[name] = classified_examples(examples[name], probabilities, names, multi_label)
+        predictions[name] = classified_examples(examples[name], probabilities, names, *decided)
     return Report(title, len(examples[baseline]), {"data": title}, scores, predictions)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from clearhead.data.reading.labelled import SEPARATOR, join_lines
 from clearhead.errors import ConfigError, DataError
-from clearhead.evaluation.calibration import decisions
+from clearhead.evaluation.calibration import THRESHOLD, decisions
 from clearhead.evaluation.scores import sentence_chrf
 from clearhead.folder.files import write_bytes
 from clearhead.tokenizer.normal_form import PLAIN, NormalForm
@@ -99,9 +99,10 @@ def classified_examples(
     probabilities: np.ndarray,
     names: Sequence[str],
     multi_label: bool,
+    thresholds: float | np.ndarray = THRESHOLD,
 ) -> tuple[ClassifiedExample, ...]:
     """The N examples: wrong ones first, of these the most certain, then the least certain right."""
-    chosen = decisions(probabilities, multi_label)
+    chosen = decisions(probabilities, multi_label, thresholds)
     if multi_label:
         certainty = np.where(chosen, probabilities, 1 - probabilities).prod(axis=1)
     else:

@@ -29,7 +29,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -56,11 +56,11 @@ from clearhead.folder.manifest import (
     read_entries,
     replace_together,
 )
-from clearhead.folder.tensors import Model, load_model, read_tensors
+from clearhead.folder.tensors import Model, load_model, parameters_of, read_tensors, save_tensors
 from clearhead.settings import RunConfig, config_from
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 FORMAT = 1
 """The version of the layout."""
@@ -133,6 +133,10 @@ class ModelFolder:
         """The content of a file, which is the one in the manifest."""
         found = self.content.get(name)
         return _read(self.path, name, self.entries) if found is None else found
+
+    def with_files(self, *names: str) -> ModelFolder:
+        """The same model with the content of these files, too, in memory."""
+        return replace(self, content={**self.content, **{name: self.read(name) for name in names}})
 
     def tree(self, name: str) -> dict[str, Any]:
         """The JSON object in a file; it raises the same errors."""
@@ -354,10 +358,29 @@ def write_folder(path: Path, config: RunConfig, parts: Mapping[str, Stored]) -> 
         make_folder(path)
     except OSError as error:
         raise unwritable(path, error) from None
-    content = {CONFIG: json_bytes({"format": FORMAT, "config": asdict(config)})}
+    content = {CONFIG: _config_bytes(config)}
     for name, part in parts.items():
         content |= part.files(name)
     replace_files(path, {name: written(each) for name, each in content.items()})
+
+
+def write_model(path: Path, found: ModelFolder, model: nn.Module) -> None:
+    """Write a model to a new folder, with the files of `found` that are in memory.
+
+    Raises:
+        ModelFolderError: the folder exists, or cannot be written.
+    """
+    check_is_new(path)
+    config = replace(found.config, folder=str(path))
+    content = {**found.content, CONFIG: _config_bytes(config)}
+    files: dict[str, Write | str] = {name: written(each) for name, each in content.items()}
+    files[WEIGHTS] = partial(save_tensors, tensors=parameters_of(model), facts={})
+    with new_folder(path) as unfinished:
+        replace_files(unfinished, files)
+
+
+def _config_bytes(config: RunConfig) -> bytes:
+    return json_bytes({"format": FORMAT, "config": asdict(config)})
 
 
 def check_is_new(path: Path) -> None:
@@ -427,3 +450,20 @@ def read_temperature(folder: ModelFolder) -> float:
             f"with --restart: {REPEAT}"
         )
         raise
+
+
+def read_thresholds(folder: ModelFolder, labels: int) -> list[float]:
+    """The probability from which a classifier of several labels predicts each of them.
+
+    They are fitted on the validation data, like the temperature; without any, all are one half.
+    """
+
+    def thresholds(tree: dict[str, Any]) -> list[float]:
+        found = [float(each) for each in tree.get("thresholds", [0.5] * labels)]
+        if len(found) != labels or not all(0 <= each <= 1 for each in found):
+            raise ValueError(f"the thresholds are not {labels} numbers from 0 to 1")
+        return found
+
+    if folder.is_checkpoint or not folder.config.classifier.multi_label:
+        return [0.5] * labels
+    return folder.built("scores", "the file of scores", thresholds)

@@ -298,11 +298,11 @@ def validation_line(event: Validated) -> str:
         verdict = "the best so far" if event.weights == "current" else "kept as the model"
     elif not math.isfinite(event.best_score):
         verdict = "no finite score yet"
-    weights = "" if event.weights == "current" else f", {event.weights} weights"
+    weights = "" if event.weights == "current" else f" of the {event.weights} weights"
     others = {name: score for name, score in event.scores.items() if name != event.measure}
     parts = (
-        f"validation: {event.measure} {value}, {verdict}",
-        f"step {event.step:,}, epoch {event.epoch}{weights}",
+        f"validation{weights}: {event.measure} {value}, {verdict}",
+        f"step {event.step:,}, epoch {event.epoch}",
         _scores(others),
     )
     return "; ".join(filter(None, parts))

@@ -25,6 +25,7 @@ from clearhead.data.labels import Labels
 from clearhead.data.reading.labelled import Labelled
 from clearhead.data.reading.parts import file_hash
 from clearhead.errors import ExportError
+from clearhead.evaluation.calibration import decisions
 from clearhead.folder.exports import read_export
 from clearhead.folder.files import write_json
 from clearhead.folder.model_folder import open_folder, write_folder
@@ -78,13 +79,13 @@ def text_folder(
     )
     write_folder(path, config, {"tokenizer": tokenizer, "labels": Labels(LABELS)})
     built = build_classifier(config, len(tokenizer), len(LABELS))
-    if built.ngrams is not None:
+    if built.linear is not None:
         examples = [Labelled(text, (), "") for text in TEXTS if isinstance(text, str)]
         rows = text_inputs(config, tokenizer).rows(examples)
         texts = [torch.from_numpy(row.astype(np.int64))[None] for row in rows if len(row)]
         truth = torch.eye(len(LABELS)).repeat(len(texts), 1)[: len(texts)]
-        built.ngrams.fit(texts, truth, torch.ones(len(texts)))
-        assert (built.ngrams.idf > 0).any()
+        built.linear.fit(texts, truth, torch.ones(len(texts)))
+        assert built.linear.weight.any()
     write_weights(path, built)
     set_temperature(path, 1.7)
     return path
@@ -174,7 +175,9 @@ def test_an_exported_classifier_of_features_gives_the_same(tmp_path: Path) -> No
     scale = replace(normaliser(), mean=np.arange(3.0), deviation=np.array([1.0, 2.0, 0.5]))
     write_folder(folder, config, {"normaliser": scale, "labels": Labels(LABELS)})
     model = build_classifier(config, 3, 3)
-    torch.nn.init.normal_(model.output.weight)  # that of kernels would be zero
+    assert model.linear is not None
+    x = torch.randn(6, 20, 3)
+    model.linear.fit([x], torch.eye(3).repeat(2, 1), torch.ones(6))
     write_weights(folder, model)
     code, _, err = export(folder, "--int8")
     assert code == 0, err
@@ -245,12 +248,12 @@ QUESTION = "What is the capital of Spain?"
 
 def test_probabilities_that_differ_are_an_error_and_ties_are_not() -> None:
     ours = np.array([[0.50001, 0.49999], [0.9, 0.1]])
-    assert " ties)" not in compare(ours, ours, False, "2 examples")
+    assert " ties)" not in compare(ours, ours, decisions, "2 examples")
     tied = np.array([[0.49999, 0.50001], [0.9, 0.1]])
-    assert "(1 ties)" in compare(ours, tied, False, "2 examples")
+    assert "(1 ties)" in compare(ours, tied, decisions, "2 examples")
     for other in (0.899, float("nan")):
         with pytest.raises(ExportError):
-            compare(ours, np.array([[0.50001, 0.49999], [other, 0.1]]), False, "")
+            compare(ours, np.array([[0.50001, 0.49999], [other, 0.1]]), decisions, "")
 
 
 def test_a_translator_has_no_onnx_and_int8_is_for_onnx(tmp_path: Path) -> None:

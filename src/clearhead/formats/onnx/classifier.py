@@ -60,7 +60,7 @@ class Classifier:
         Args:
             inputs: texts, or arrays (frames, features). An empty text has no label.
             top: number of labels of each input. By default one; if an input may have several
-                labels, all with a probability of at least one half, perhaps none.
+                labels, all from their thresholds in `classifier.json`, perhaps none.
             batch_size: maximum number of inputs of a batch.
         """
         found = []
@@ -69,7 +69,7 @@ class Classifier:
             if isinstance(given, str) and BLANK.fullmatch(given):
                 order = []
             elif top is None and self.facts["multi_label"]:
-                order = [i for i in order if row[i] >= 0.5]
+                order = [i for i in order if row[i] >= self.facts["thresholds"][i]]
             else:
                 order = order[: top or 1]
             found.append([(self.labels[i], float(row[i])) for i in order])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from clearhead.decoding.torch_engine import ClassifierEngine, trained_classifier
 from clearhead.errors import ClearheadError
 from clearhead.evaluation.calibration import decisions, probabilities
 from clearhead.evaluation.class_scores import truth_of
-from clearhead.folder.model_folder import ModelFolder, read_temperature
+from clearhead.folder.model_folder import ModelFolder, read_temperature, read_thresholds
 from clearhead.formats.equality import UNEQUAL_EXPORT, Comparison
 from clearhead.formats.onnx import classifier as program
 from clearhead.formats.onnx.graph import quiet, write_graph
@@ -94,12 +95,13 @@ def build(found: ModelFolder, folder: Path, *, int8: bool = False) -> list[str]:
     given = [example.input for example in examples.inputs]
     full = program.Classifier(folder).probabilities(given)
     what = f"{len(compared):,} {examples.kind} examples"
-    sentences = [compare(expected, full[:COMPARED], several, what)]
+    decide = partial(decisions, multi_label=several, thresholds=np.array(facts["thresholds"]))
+    sentences = [compare(expected, full[:COMPARED], decide, what)]
     if int8:
         with quiet():
             quantize_dynamic(folder / MODEL, folder / INT8, weight_type=QuantType.QInt8)
         small = program.Classifier(folder, INT8).probabilities(given)
-        quality = _quality(decisions(small, several), decisions(full, several), examples.truth)
+        quality = _quality(decide(small), decide(full), examples.truth)
         size, before = ((folder / name).stat().st_size / 1e6 for name in (INT8, MODEL))
         sentences.append(f"int8: {quality}; {size:.1f} MB instead of {before:.1f} MB")
     return sentences
@@ -118,6 +120,7 @@ def _facts(
         "temperature": temperature,
         "labels": list(labels.names),
         "multi_label": several,
+        "thresholds": read_thresholds(found, len(labels)),
         "longest": inputs.max_length,
     }
     mask = "bool (batch, length): true where there is no padding"
@@ -175,12 +178,14 @@ def _random_inputs(found: ModelFolder, inputs: Inputs) -> list[Labelled]:
     return [Labelled(inputs.tokenizer.decode(each), (), "random") for each in ids]
 
 
-def compare(expected: np.ndarray, found: np.ndarray, several: bool, what: str) -> str:
+def compare(
+    expected: np.ndarray, found: np.ndarray, decide: Callable[[np.ndarray], np.ndarray], what: str
+) -> str:
     """Compare the probabilities (examples, labels) of both; returns a sentence."""
     comparison = Comparison(UNEQUAL_EXPORT, TOLERANCE)
     comparison.near("probabilities of a label", expected, found)
     # Probabilities within the tolerance have other labels only if two are within it, too.
-    same = (decisions(expected, several) == decisions(found, several)).all(axis=1)
+    same = (decide(expected) == decide(found)).all(axis=1)
     ties = f" ({(~same).sum()} ties)" if not same.all() else ""
     return (
         f"labels of {what} are the same{ties}; "
