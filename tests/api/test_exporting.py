@@ -146,7 +146,7 @@ def test_a_model_that_was_loaded_or_fitted_is_exported(tmp_path: Path) -> None:
     with pytest.raises(ExportError) as caught:
         api.export_model(fitted)
     assert caught.value.where == str(tmp_path / "texts")
-    assert "folder=" in str(caught.value.todo)
+    assert "output=" in str(caught.value.todo)
 
 
 def test_a_checkpoint_that_was_loaded_is_exported_as_a_checkpoint(

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+import sklearn
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -18,7 +20,14 @@ from sklearn.utils.estimator_checks import check_estimator
 import clearhead
 from clearhead import FeatureClassifier
 from clearhead.api import load_classifier
-from clearhead.errors import ConfigError, InputError, TrainingError
+from clearhead.errors import (
+    ConfigError,
+    ExportError,
+    InputError,
+    ModelFolderError,
+    NotTrainedError,
+    TrainingError,
+)
 
 SMALL: dict[str, Any] = dict(
     layers=1, d_model=32, heads=2, epochs=20, batch_tokens=128, learning_rate=5e-3
@@ -160,7 +169,7 @@ def test_sequences_to_classify_have_the_features_of_the_training(
 ) -> None:
     with pytest.raises(InputError, match="3 features"):
         fitted.predict([np.zeros((30, 3))])
-    with pytest.raises(InputError, match="one label for each"):
+    with pytest.raises(InputError, match="another form"):
         fitted.score(UNSEEN, np.zeros((40, 2)))
     with pytest.raises(ConfigError):
         fitted.predict(UNSEEN, normalise=True)
@@ -176,7 +185,7 @@ def test_few_sequences_have_random_kernels_as_long_as_the_longest(
     assert head.kernels > 0
     assert head.kernel_reach == max(map(len, WAVES))
     without = small(kernels=0, epochs=1).fit(WAVES, LABELS)
-    assert without.model_.model.kernels is None
+    assert without.model_.model.linear is None
 
 
 def test_missing_values_are_filled() -> None:
@@ -196,6 +205,114 @@ def test_a_folder_is_a_model_folder(tmp_path: Path) -> None:
         clearhead.TextClassifier(folder=tmp_path / "waves").fit(["a b"] * 60, LABELS)
 
 
+def test_without_a_folder_it_can_be_saved_and_exported(
+    tmp_path: Path, fitted: FeatureClassifier
+) -> None:
+    copied = pickle.loads(pickle.dumps(fitted))
+    folder = copied.save(tmp_path / "waves")
+    np.testing.assert_array_equal(
+        load_classifier(folder).probabilities(UNSEEN), fitted.predict_proba(UNSEEN)
+    )
+    assert "60 of 60 examples" not in (folder / "card.md").read_text()
+    assert "examples; 2 labels" in (folder / "card.md").read_text()
+    with pytest.raises(ModelFolderError, match="exists"):
+        copied.save(folder)
+    assert clearhead.export_model(copied, output=tmp_path / "onnx").is_dir()
+    with pytest.raises(ExportError, match="folder"):
+        clearhead.export_model(copied)
+    with pytest.raises(NotTrainedError):
+        small().save(tmp_path / "other")
+
+
+def test_the_names_of_features_are_those_of_the_training() -> None:
+    tables = [pandas.DataFrame(frames, columns=["a", "b"]) for frames in WAVES]
+    model = small(epochs=1).fit(tables, LABELS)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    expected = model.predict_proba(tables)
+    for form in (nested, long_table):
+        assert form(EQUAL).columns.tolist() == ["a", "b"]
+        model.predict(form(EQUAL))
+        with pytest.raises(InputError, match="feature names"):
+            model.predict(form(EQUAL)[["b", "a"]])
+    with pytest.raises(InputError, match="feature names"):
+        model.predict([table[["b", "a"]] for table in tables])
+    with pytest.raises(InputError, match="columns are b, a"):
+        model.predict([tables[0], tables[1][["b", "a"]]])
+    with pytest.warns(UserWarning, match="valid feature names"):
+        np.testing.assert_array_equal(model.predict_proba(WAVES), expected)
+    model.fit(WAVES, LABELS)
+    assert not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        (None, "not a list"),
+        (5, "not a list"),
+        ([np.zeros((10, 2)), np.zeros((10, 3))] * 30, "not clear"),
+        ([np.zeros((10, 2)), np.zeros((12, 3))] * 30, "different numbers of features"),
+        (np.zeros((60, 8, 8)), "not clear"),
+        (pandas.DataFrame({"a": range(60), "day": pandas.date_range("2026", periods=60)}), "'day'"),
+        (pandas.DataFrame({"a": range(60), "name": ["x"] * 60}), "'name'"),
+    ],
+)
+def test_forms_that_are_no_sequences_are_refused(given: Any, key: str) -> None:
+    with pytest.raises(InputError, match=key):
+        small().fit(given, LABELS)
+
+
+def test_a_single_sequence_is_refused(fitted: FeatureClassifier) -> None:
+    with pytest.raises(InputError) as caught:
+        fitted.predict(WAVES[0])
+    assert "[X]" in str(caught.value.todo)
+
+
+def test_sequences_may_have_several_labels() -> None:
+    found, _ = waves(60)
+    loud = np.arange(60) % 3 == 0
+    sequences = [frames * factor for frames, factor in zip(found, 1 + 3 * loud, strict=True)]
+    matrix = np.stack([np.array(LABELS) == "fast", loud], axis=1).astype(int)
+    table = pandas.DataFrame(matrix, columns=["fast", "loud"])
+    model = small(epochs=40, validation_share=0.4).fit(sequences, table)
+    assert model.classes_.tolist() == ["fast", "loud"]
+    assert model.score(sequences, matrix) > 0.8
+    predicted = model.predict(sequences)
+    signs = model.decision_function(sequences) >= 0
+    np.testing.assert_array_equal(signs, predicted == 1)
+    by_threshold = model.predict_proba(sequences) >= model.model_.thresholds
+    np.testing.assert_array_equal(by_threshold, predicted == 1)
+
+
+def test_scikit_learns_metadata_routing_brings_groups_and_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[np.ndarray, Any]] = []
+    examples = FeatureClassifier._examples
+
+    def watched(self: Any, values: Any, targets: Any, weights: Any, groups: Any = None) -> Any:
+        seen.append((weights, groups))
+        return examples(self, values, targets, weights, groups)
+
+    monkeypatch.setattr(FeatureClassifier, "_examples", watched)
+    groups, weights = np.arange(60) // 6, np.linspace(1, 2, 60)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = small(epochs=1).set_fit_request(groups=True, sample_weight=True)
+        model.set_score_request(sample_weight=True)
+        pipeline = make_pipeline(FunctionTransformer(), clone(model))
+        given = {"groups": groups, "sample_weight": weights}
+        assert np.isfinite(cross_val_score(pipeline, EQUAL, LABELS, cv=2, params=given)).all()
+    assert len(seen) == 2
+    for fold_weights, fold_groups in seen:
+        np.testing.assert_array_equal(fold_groups, groups[np.isin(weights, fold_weights)])
+
+
+def test_its_text_has_the_arguments_that_were_given() -> None:
+    assert repr(FeatureClassifier()) == "FeatureClassifier()"
+    assert repr(FeatureClassifier(epochs=3, missing="zero")) == (
+        "FeatureClassifier(epochs=3, missing='zero')"
+    )
+
+
 def test_it_can_be_pickled(fitted: FeatureClassifier) -> None:
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.predict_proba(UNSEEN), fitted.predict_proba(UNSEEN))
@@ -203,10 +320,10 @@ def test_it_can_be_pickled(fitted: FeatureClassifier) -> None:
 
 @pytest.mark.slow
 def test_scikit_learn_searches_and_validates_it() -> None:
-    pipeline = make_pipeline(FunctionTransformer(lambda x: 2 * x), small())
-    search = GridSearchCV(pipeline, {"featureclassifier__learning_rate": [1e-9, 5e-3]}, cv=2)
+    pipeline = make_pipeline(FunctionTransformer(lambda x: 2 * x), small(epochs=1))
+    search = GridSearchCV(pipeline, {"featureclassifier__kernels": [0, 200]}, cv=2)
     search.fit(EQUAL, LABELS)
-    assert search.best_params_ == {"featureclassifier__learning_rate": 5e-3}
+    assert search.best_params_ == {"featureclassifier__kernels": 200}
     groups = [number // 6 for number in range(60)]
     scores = cross_val_score(small(), EQUAL, LABELS, groups=groups, cv=GroupKFold(2))
     assert scores.min() > 0.7
@@ -218,7 +335,6 @@ FOUR = "there are four different rows; equal ones stay together, so none are lef
 NOT_FOR_SEQUENCES = {
     "check_sample_weights_shape": FOUR,
     "check_sample_weights_not_overwritten": FOUR,
-    "check_class_weight_classifiers": "the kernels separate the points, whatever their weights",
     "check_sample_weight_equivalence_on_dense_data": "other sequences make other batches",
     "check_methods_subset_invariance": "in batches of other sizes float32 rounds otherwise",
 }

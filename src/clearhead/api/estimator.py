@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from clearhead.api.classifier import items_of
+from clearhead.api.card import write_card
+from clearhead.api.classifier import LEAVE_OUT, is_missing, items_of
 from clearhead.api.loading import load_classifier
 from clearhead.api.proposing import config_of, labelled_examples, run_for
 from clearhead.api.training import train
@@ -28,10 +31,16 @@ from clearhead.errors import (
     ModelFolderError,
     NotTrainedError,
     TrainingError,
+    type_of,
     warn,
 )
-from clearhead.evaluation.calibration import THRESHOLD
-from clearhead.folder.model_folder import PROVENANCE, open_folder
+from clearhead.folder.model_folder import (
+    PROVENANCE,
+    SCORES,
+    ModelFolder,
+    open_folder,
+    write_model,
+)
 from clearhead.settings import RunConfig
 from clearhead.settings.declare import Runs
 from clearhead.tokenizer.normal_form import LABEL
@@ -39,13 +48,14 @@ from clearhead.tokenizer.normal_form import LABEL
 with short_waits():  # a process of joblib imports this module first, and these import PyTorch
     from clearhead.tasks.classification import SMALLER
     from clearhead.training.bad_steps import IF_DIVERGED
-    from clearhead.training.display import PlainLines
-    from clearhead.training.events import Event, RunEnded, RunStarted
+    from clearhead.training.display import INTERVAL_S, PlainLines
+    from clearhead.training.events import Event, RunEnded, RunStarted, Validated
     from clearhead.training.loop import IF_MEMORY_IS_FULL
     from clearhead.training.run_folder import ELSEWHERE
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
+    from sklearn.utils.metadata_routing import MetadataRequest
 
 SETTINGS = {
     "layers": "model.encoder_layers",
@@ -87,6 +97,7 @@ IN_PYTHON = {
     SMALLER: f"lower max_length, or {ON_CPU}",
     NONE_TO_TRAIN: "correct the examples",
     NONE_TO_VALIDATE: "give more examples, or raise validation_share",
+    LEAVE_OUT: f'{LEAVE_OUT}, or fit with missing="empty"',
     f"{IN_MEMORY}; {INSIST}": "give the examples first, then their labels: fit(X, y)",
     ELSEWHERE: "choose another folder: folder='runs/other'",
     'train with data.missing = "interpolate"': 'fit with missing="interpolate"',
@@ -96,12 +107,23 @@ IN_PYTHON = {
 """What replaces advice about settings and commands, and paths of settings, in an error."""
 
 
+SEVERAL = (
+    "give one label for each example, or of several labels a column of 0 and 1 for each, as "
+    "sklearn.preprocessing.MultiLabelBinarizer().fit_transform(labels) does"
+)
+"""The forms of labels."""
+
+
 class Inputs(NamedTuple):
-    """Inputs as a model reads them, their number of features, and the order of their axes."""
+    """Inputs as a model reads them, their number of features, the order of their axes, and names.
+
+    `names` are those of the features, if X has some.
+    """
 
     values: Sequence[Any]
     features: int = 1
     layout: str = ""
+    names: tuple[str, ...] = ()
 
 
 class Targets(NamedTuple):
@@ -113,7 +135,7 @@ class Targets(NamedTuple):
     has_several: bool
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Estimator:
     """A classifier with the interface of scikit-learn: the arguments of all kinds of inputs."""
 
@@ -194,19 +216,26 @@ class Estimator:
             if not ended.finished:
                 raise KeyboardInterrupt
             model = load_classifier(config.folder, device=self.device, threads=self.threads)
-            _warn_of_examples(Path(config.folder), self._unit)
+            # In memory, so that `save` has them when the folder is gone.
+            model.folder = model.folder.with_files(SCORES, PROVENANCE)
+            _warn_of_examples(model.folder, self._unit)
         self.classes_, self.model_ = targets.classes, model
         self.n_features_in_, self.layout_ = inputs.features, inputs.layout
+        if inputs.names:
+            self.feature_names_in_ = np.array(inputs.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         return self
 
     def predict(self, X: Any, *, normalise: bool = False) -> np.ndarray:  # noqa: N803
         """The most probable label of each input, (N,); or whether each of K labels applies, (N, K).
 
+        A label applies from a threshold of its probability that is fitted to the validation part.
         Arguments and errors are those of `predict_proba`.
         """
         probabilities = self.predict_proba(X, normalise=normalise)
         if self.model_.multi_label:
-            return (probabilities >= THRESHOLD).astype(int)
+            return (probabilities >= self._thresholds()).astype(int)
         return self.classes_[probabilities.argmax(axis=1)]
 
     def predict_proba(self, X: Any, *, normalise: bool = False) -> np.ndarray:  # noqa: N803
@@ -223,15 +252,10 @@ class Estimator:
         """
         if not self.__sklearn_is_fitted__():
             raise _not_trained()
-        names = [*self.model_.labels]
         with self._errors():
             values = self._inputs(X, False).values
             found = self.model_.probabilities(values, normalise=normalise)
-        probabilities = np.zeros((len(found), len(self.classes_)))
-        for column, name in enumerate(_names(self.classes_)):
-            if name in names:  # a label of several may never apply
-                probabilities[:, column] = found[:, names.index(name)]
-        return probabilities
+        return self._of_classes(found, 0.0)
 
     def predict_log_proba(self, X: Any, *, normalise: bool = False) -> np.ndarray:  # noqa: N803
         """The logarithms of `predict_proba`, (N, K)."""
@@ -241,14 +265,13 @@ class Estimator:
     def decision_function(self, X: Any, *, normalise: bool = False) -> np.ndarray:  # noqa: N803
         """The log-probability of each label, (N, K); of two labels the log-odds, (N,).
 
-        Of several labels for each example the log-odds of each, (N, K). Where it is positive, or
-        the greatest, `predict` gives the label.
+        Of several labels for each example the log-odds of each, (N, K), less those of its
+        threshold. Where it is positive, or the greatest, `predict` gives the label.
         """
-        tiny = np.finfo(float).tiny
         found = self.predict_proba(X, normalise=normalise)
         if self.model_.multi_label:
-            return np.log(np.maximum(found, tiny)) - np.log(np.maximum(1 - found, tiny))
-        logs = np.log(np.maximum(found, tiny))
+            return _log_odds(found) - _log_odds(self._thresholds())
+        logs = np.log(np.maximum(found, np.finfo(float).tiny))
         return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
 
     def score(
@@ -273,7 +296,9 @@ class Estimator:
             if targets.has_several != self.model_.multi_label:
                 todo = "give them in the form of those that it was fitted to"
                 raise DataError("the labels have another form than in the training", todo=todo)
-            if targets.has_several and targets.classes.tolist() != self.classes_.tolist():
+            # The columns of an array have no names but their numbers.
+            known = [*range(len(self.classes_))], self.classes_.tolist()
+            if targets.has_several and targets.classes.tolist() not in known:
                 what = f"the labels are {targets.classes.tolist()}, not {self.classes_.tolist()}"
                 raise DataError(what, todo="give a column for each, in this order")
         if targets.has_several:
@@ -281,6 +306,59 @@ class Estimator:
         else:
             right = predicted == targets.classes[[numbers[0] for numbers in targets.numbers]]
         return float(np.average(right, weights=weights))
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted model to a new model folder, and return the folder.
+
+            clearhead.load(model.save("runs/my-model"))
+
+        What is loaded is a `Classifier`, which all commands can use, too.
+
+        Raises:
+            ModelFolderError: the folder exists, or cannot be written.
+            NotTrainedError: `fit` was not called.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise _not_trained()
+        path = Path(folder).expanduser().absolute()
+        write_model(path, self.model_.folder, self.model_.model)
+        write_card(path)
+        return path
+
+    def set_fit_request(
+        self, *, sample_weight: bool | str | None = None, groups: bool | str | None = None
+    ) -> Self:
+        """Say whether `fit` takes weights and groups from scikit-learn's metadata routing."""
+        return self._request("fit", sample_weight=sample_weight, groups=groups)
+
+    def set_score_request(self, *, sample_weight: bool | str | None = None) -> Self:
+        """Say whether `score` takes weights from scikit-learn's metadata routing."""
+        return self._request("score", sample_weight=sample_weight)
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """What `set_fit_request` and `set_score_request` were told."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        found = getattr(self, "_metadata_request", None)  # scikit-learn's `clone` copies it
+        if found is None:
+            found = MetadataRequest(owner=self)
+            for name in ("sample_weight", "groups"):
+                found.fit.add_request(param=name, alias=None)
+            found.score.add_request(param="sample_weight", alias=None)
+        return deepcopy(found)
+
+    def _request(self, method: str, **wanted: bool | str | None) -> Self:
+        found = self.get_metadata_routing()
+        for name, alias in wanted.items():
+            if alias is not None:
+                getattr(found, method).add_request(param=name, alias=alias)
+        self._metadata_request = found
+        return self
+
+    def __repr__(self) -> str:
+        given = ((each.name, getattr(self, each.name), each.default) for each in fields(self))
+        changed = [f"{name}={value!r}" for name, value, default in given if value is not default]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor, by name."""
@@ -306,7 +384,7 @@ class Estimator:
         return Tags(
             estimator_type="classifier",
             target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(multi_label=is_text),
+            classifier_tags=ClassifierTags(multi_label=True),
             input_tags=InputTags(
                 one_d_array=is_text,
                 two_d_array=not is_text,
@@ -327,6 +405,19 @@ class Estimator:
     def _input(self) -> Literal["text", "features"]:
         return "text" if self.kind is Runs.TEXTS else "features"
 
+    def _thresholds(self) -> np.ndarray:
+        """The probability from which each of several labels applies, (K,)."""
+        return self._of_classes(np.array(self.model_.thresholds)[None], 1.0)[0]
+
+    def _of_classes(self, found: np.ndarray, absent: float) -> np.ndarray:
+        """The columns of the model's labels (N, labels) as those of `classes_` (N, K)."""
+        names = [*self.model_.labels]
+        columns = np.full((len(found), len(self.classes_)), absent)
+        for column, name in enumerate(_names(self.classes_)):
+            if name in names:  # a label of several may never apply
+                columns[:, column] = found[:, names.index(name)]
+        return columns
+
     def _examples(
         self,
         values: Sequence[Any],
@@ -345,6 +436,10 @@ class Estimator:
         found = items_of(groups, "groups")
         if len(found) != len(examples):
             raise DataError(f"there are {len(examples):,} examples and {len(found):,} groups")
+        if any(map(is_missing, found)):
+            number = 1 + [*map(is_missing, found)].index(True)
+            what = "the group is missing"
+            raise DataError(what, where=f"example {number}", todo="give each example a group")
         pairs = zip(examples, found, strict=True)
         return [example._replace(group=f"group {group}") for example, group in pairs]
 
@@ -359,12 +454,13 @@ class Estimator:
         # A parameter grid may hold numpy's numbers, or arrays.
         numpys = np.generic, np.ndarray
         given = {name: x.tolist() if isinstance(x, numpys) else x for name, x in self._given()}
-        if given.get("epochs") == 0:  # for a run it means no limit
+        if given.get("epochs") in (0, -1):  # for a run 0 means no limit
             raise ConfigError("epochs must be at least 1", setting=SETTINGS["epochs"])
         settings = {path: given[name] for name, path in self.settings.items() if name in given}
-        # Checks the numbers that the plan is computed from.
+        # Checks the numbers that the plan is computed from. Whether the heads divide the width, the
+        # result shows.
         task = {"task": "classification", "input": self._input, "training.max_epochs": 1}
-        config_of(task | settings)
+        config_of({**task, **settings, SETTINGS["heads"]: 1})
         changes = {of: given[name] for name, of in OF_RECIPE.items() if name in given}
         if "d_model" in changes:
             changes["d_ff"] = 2 * changes["d_model"]
@@ -402,11 +498,8 @@ class Estimator:
             if columns is None:
                 _warn_of_column(type(self).__name__)
             found = _of_labels(table[:, 0].tolist())
-        elif self.kind is Runs.TEXTS:
-            found = _of_indicators(table, columns)
         else:
-            todo = "give one label for each sequence, (N,)"
-            raise DataError(f"the labels have the shape {table.shape}", todo=todo)
+            found = _of_indicators(table, columns)
         if len(found.numbers) != count:
             unit, labels = self._unit, len(found.numbers)
             raise DataError(f"there are {count:,} {unit} and {labels:,} labels")
@@ -421,11 +514,11 @@ class Estimator:
         by_label = self.class_weight
         if not balanced or by_label is None or _is_balanced(by_label):
             return weights
-        of_class = list[float]()
+        of_class, classes = list[float](), targets.classes.tolist()
         if isinstance(by_label, Mapping):
-            # A fold may lack some of the labels.
+            _check_labels(by_label, classes, f"{type(self).__name__}(class_weight=…)")
             with suppress(TypeError, ValueError):
-                of_class = [float(by_label.get(each, 1.0)) for each in targets.classes.tolist()]
+                of_class = [float(by_label.get(each, 1.0)) for each in classes]
         if not of_class or min(of_class) < 0:
             raise ConfigError(
                 'class_weight is not "balanced", None, or a mapping from labels to weights from 0',
@@ -454,8 +547,15 @@ class Estimator:
                 if f"{setting}.".startswith(f"{path}."):
                     error.where = f"{own}({name}={getattr(self, name)!r})"
                     error.what = error.what.replace(setting, name)
+                if error.todo and setting == path:
+                    error.todo = error.todo.replace(path, name)
             error.why, error.todo = _in_python(error.why), _in_python(error.todo)
             raise
+
+
+def _log_odds(probabilities: np.ndarray) -> np.ndarray:
+    tiny = np.finfo(float).tiny
+    return np.log(np.maximum(probabilities, tiny)) - np.log(np.maximum(1 - probabilities, tiny))
 
 
 def _is_balanced(class_weight: Any) -> bool:
@@ -470,15 +570,23 @@ def _in_python(text: str | None) -> str | None:
 
 
 class _Lines(PlainLines):
-    """The lines of a run, without its folder, which is temporary by default."""
+    """The lines of a run, without its folder, which is temporary by default.
+
+    A short run validates every few steps, so validations are written at most once an interval.
+    """
 
     def __init__(self, stream: Any, name: str) -> None:
         super().__init__(stream)
-        self._name = name
+        self._name, self._validated_s = name, -INTERVAL_S
 
     def observe(self, event: Event) -> None:
         if isinstance(event, RunStarted | RunEnded):
             event = replace(event, folder=self._name)
+        if isinstance(event, Validated) and event.weights == "current":
+            now = monotonic()
+            if now < self._validated_s + INTERVAL_S:
+                return
+            self._validated_s = now
         super().observe(event)
 
 
@@ -520,17 +628,20 @@ def _table(y: Any) -> np.ndarray | None:
     is_nested = isinstance(y, list) and len(y) > 0 and isinstance(y[0], list | tuple | np.ndarray)
     if not is_nested and getattr(y, "ndim", 1) != 2:
         return None
-    try:
-        found = np.asarray(y)
-    except ValueError as error:
-        raise DataError("the rows of the labels have unequal lengths", why=str(error)) from None
+    if is_nested and len({len(row) for row in y if isinstance(row, Sized)}) > 1:
+        raise DataError("the lists of labels have unequal lengths", todo=SEVERAL)
+    found = np.asarray(y)
     return found if found.ndim == 2 else None
 
 
 def _of_labels(labels: Sequence[Any]) -> Targets:
     """One label for each example."""
     for number, label in enumerate(labels, start=1):
-        if label is None or (isinstance(label, float | np.floating) and np.isnan(label)):
+        if isinstance(label, Collection) and not isinstance(label, str):
+            raise DataError(
+                f"the label is {type_of(label)}", where=f"example {number}", todo=SEVERAL
+            )
+        if is_missing(label):
             todo = "leave the examples without a label out, e.g. table.dropna(subset=['label'])"
             raise DataError(f"the label is {label}", where=f"example {number}", todo=todo)
     try:
@@ -544,7 +655,7 @@ def _of_labels(labels: Sequence[Any]) -> Targets:
         classes, numbers = np.unique(values, return_inverse=True)
     except (TypeError, ValueError) as error:
         what = "the labels are not a string or whole number for each example"
-        todo = "give one label for each: all strings, or all whole numbers; or a matrix of 0 and 1"
+        todo = f"{SEVERAL}; labels are all strings, or all whole numbers"
         raise DataError(what, why=str(error), todo=todo) from None
     return Targets(classes, _names(classes), [[number] for number in numbers.tolist()], False)
 
@@ -554,7 +665,7 @@ def _of_indicators(values: np.ndarray, columns: Any) -> Targets:
     if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
         raise DataError(
             "y has several columns, and not only 0 and 1",
-            todo="give one label for each example, or a column of 0 and 1 for each label",
+            todo=SEVERAL,
         )
     classes = np.arange(values.shape[1]) if columns is None else np.asarray(list(columns))
     numbers = [np.flatnonzero(row).tolist() for row in values]
@@ -577,6 +688,21 @@ def _names(classes: np.ndarray) -> list[str]:
     return names
 
 
+def _check_labels(weights: Mapping[Any, float], classes: Sequence[Any], where: str) -> None:
+    """Check that the labels of weights are those of the examples; a fold may lack some of them."""
+    unknown, without = (
+        [each for each in one if each not in two]
+        for one, two in ((weights, classes), (classes, weights))
+    )
+    if unknown and without:
+        raise ConfigError(
+            f"no example has the label {unknown[0]!r}",
+            where=where,
+            why=f"{without[0]!r} has no weight",
+            todo="correct the label, or give each label a weight",
+        )
+
+
 def _weights(values: Iterable[float], count: int) -> np.ndarray:
     """The weight of each example, (count,)."""
     try:
@@ -588,7 +714,7 @@ def _weights(values: Iterable[float], count: int) -> np.ndarray:
         if not weights.any():
             raise ValueError("all weights are zero")
     except (TypeError, ValueError) as error:
-        what = "sample_weight is not a weight for each example"
+        what = "there is not a weight for each example"
         raise DataError(what, where="sample_weight", why=str(error)) from None
     return weights
 
@@ -604,8 +730,8 @@ def _warn_of_column(name: str) -> None:
     warn_as(f"{what}: it is read as (N,)", kind, stacklevel=4)
 
 
-def _warn_of_examples(folder: Path, unit: str) -> None:
-    training_report, *_ = open_folder(folder).tree(PROVENANCE)["reports"]
+def _warn_of_examples(folder: ModelFolder, unit: str) -> None:
+    training_report, *_ = folder.tree(PROVENANCE)["reports"]
     for finding in training_report["findings"]:
         if finding["left_out"] or finding["rule"] == "long":
             done = "left out" if finding["left_out"] else "cut"

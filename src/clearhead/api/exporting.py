@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, cast
 
 from clearhead.api.card import is_replaceable
 from clearhead.data.labels import Labels
@@ -41,11 +42,12 @@ def export_model(
 
     Args:
         model: the folder that training has written, or a model that was loaded from it; or a fitted
-            `TextClassifier` or `FeatureClassifier` with a folder.
+            `TextClassifier` or `FeatureClassifier`.
         format: `ctranslate2`, `huggingface` or `argos` for a translator, `onnx` or `huggingface`
             for a classifier; by default the first one.
         output: the folder of the export; by default a folder with the name of the format in the
-            model folder, where `load` finds it.
+            model folder, where `load` finds it. A classifier that was fitted without a folder needs
+            one.
         int8: with `onnx`, also write the model with 8-bit weights, and measure its accuracy.
         report: called with each sentence about the result of the comparison.
 
@@ -56,6 +58,18 @@ def export_model(
         ModelFolderError: the model folder is missing or damaged, or has an encoder without labels.
     """
     folder = _folder_of(model)
+    if not isinstance(model, str | Path) and not Path(folder).exists():
+        if output is None or not hasattr(model, "save"):
+            raise ExportError(
+                "the folder of this model is gone",
+                where=folder,
+                why="fit keeps no folder by default",
+                todo="name one for the export of a fitted classifier: "
+                "export_model(model, output='runs/my-export')",
+            )
+        with TemporaryDirectory() as temporary:
+            saved = cast("Estimator", model).save(Path(temporary) / Path(output).name)
+            return export_model(saved, format, output, int8=int8, report=report)
     found = open_folder(folder)
     format = _format_for(found, format)
     if found.config.task == "classification":
@@ -92,13 +106,6 @@ def _folder_of(model: object) -> str | Path:
         raise ExportError(
             f"this is {type_of(model)}, not the folder of a model",
             todo="give a model folder, what clearhead.load returns, or a fitted classifier",
-        )
-    if not found.path.exists():
-        raise ExportError(
-            "the folder of this model is gone",
-            where=found.path,
-            why="fit keeps no folder by default",
-            todo="name one and fit again: TextClassifier(folder='runs/my-model')",
         )
     return found.weights_path if found.is_checkpoint else found.path
 

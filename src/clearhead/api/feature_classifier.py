@@ -8,16 +8,20 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from clearhead.api.classifier import items_of
 from clearhead.api.estimator import SETTINGS, Estimator, Inputs
 from clearhead.data.reading.features import as_frames
-from clearhead.errors import ConfigError, DataError, type_of
+from clearhead.errors import ConfigError, DataError, first_few, type_of, warn
 from clearhead.settings.declare import Runs
 
 Layout = Literal["channels_first", "channels_last"]
 LAYOUTS = ("auto", "channels_first", "channels_last")
 
+SHOWN = 5
+"""The most names of features in an error."""
 
-@dataclass(kw_only=True, eq=False)
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class FeatureClassifier(Estimator):
     """An encoder that learns the labels of sequences, such as the signals of sensors.
 
@@ -83,6 +87,8 @@ class FeatureClassifier(Estimator):
             what = f"layout is not one of {', '.join(LAYOUTS)}"
             raise ConfigError(what, where=f"FeatureClassifier(layout={self.layout!r})")
         read = _read(X)
+        if not is_fitting:
+            self._check_fits(read)
         layout = self.layout if is_fitting else self.layout_
         frames = read.layout or (layout if layout != "auto" else _detected(read.arrays))
         turned = frames == "channels_first"
@@ -93,7 +99,7 @@ class FeatureClassifier(Estimator):
         widths = {array.shape[1] for array in found}
         if len(widths) > 1:
             raise DataError(
-                f"the sequences have {min(widths)} to {max(widths)} features",
+                f"the sequences have {_range(widths)} features",
                 why=f"the axes are read as {frames.replace('_', ' ')}",
                 todo="give each the same features, or the order of the axes as layout",
             )
@@ -105,18 +111,41 @@ class FeatureClassifier(Estimator):
                 f"X has {count} features, but FeatureClassifier is expecting {wanted} features as "
                 "input"
             )
-        return Inputs(found, count, frames)
+        return Inputs(found, count, frames, read.names)
+
+    def _check_fits(self, read: _Read) -> None:
+        """Check that sequences have the form and the names of features of those in `fit`."""
+        wanted = tuple(getattr(self, "feature_names_in_", ()))
+        if wanted and not read.names and read.arrays:
+            warn(
+                "X does not have valid feature names, but FeatureClassifier was fitted with "
+                "feature names: its features are read in the order of fit"
+            )
+        if wanted and read.names and read.names != wanted:
+            raise DataError(
+                "The feature names should match those that were passed during fit",
+                why=f"they are {first_few(read.names, SHOWN)}; in fit {first_few(wanted, SHOWN)}",
+                todo="select the columns by the names in feature_names_in_, in this order",
+            )
+        if read.width and (features := self.model_.inputs.width) > 1:
+            raise DataError(
+                f"X has one feature, and the sequences of fit had {features}",
+                why=f"an array of two dimensions has a sequence in each row; it is {read.width} "
+                "numbers long",
+                todo="if X is a single sequence: [X]",
+            )
 
 
 class _Read(NamedTuple):
     """Sequences as arrays, the order of their axes if their form shows it, and columns of a table.
 
-    An array has the axes of a sequence, or frames alone.
+    An array has the axes of a sequence, or frames alone. `names` are those of a table's columns.
     """
 
     arrays: list[np.ndarray]
     layout: Layout | None = None
     width: int = 0
+    names: tuple[str, ...] = ()
 
 
 def _read(X: Any) -> _Read:  # noqa: N803
@@ -130,11 +159,11 @@ def _read(X: Any) -> _Read:  # noqa: N803
         return _of_table(X)
     if not isinstance(X, np.ndarray):
         if not hasattr(X, "__array__"):
-            X = list(X)  # noqa: N806
+            X = items_of(X, "sequences", arrays=True)  # noqa: N806
             if not X:
                 return _Read([])
             if any(hasattr(each, "columns") for each in X):
-                return _Read([_numbers(each) for each in X], "channels_last")
+                return _of_tables(X)
         if isinstance(X, list):
             arrays = [_numbers(each) for each in X]
             is_one = all(isinstance(each, np.ndarray) and each.ndim == 1 for each in X)
@@ -163,26 +192,56 @@ def _of_table(table: Any) -> _Read:
     """The sequences of a table of pandas."""
     if getattr(getattr(table, "index", None), "nlevels", 1) == 2:
         groups = table.groupby(level=0, sort=False)
-        return _Read([_numbers(each) for _, each in groups], "channels_last")
-    values = np.asarray(table)
+        return _of_tables([each for _, each in groups])
+    values, names = np.asarray(table), _names_of(table)
     first = values.flat[0] if values.size else 0
-    if values.dtype.kind == "O" and not np.isscalar(first) and first is not None:
+    if values.dtype.kind == "O" and hasattr(first, "__len__") and not isinstance(first, str):
         # Each cell is a series.
         rows = [[_numbers(cell) for cell in row] for row in values]
         for number, row in enumerate(rows, start=1):
             if len({cell.shape for cell in row}) > 1 or row[0].ndim != 1:
                 what = "the features of a sequence are not series of equal lengths"
                 raise DataError(what, where=f"sequence {number}")
-        return _Read([np.stack(row, axis=1) for row in rows], "channels_last")
-    return _read(_numbers(values))
+        return _Read([np.stack(row, axis=1) for row in rows], "channels_last", 0, names)
+    return _read(_of_columns(table))._replace(names=names)
 
 
-def _numbers(values: Any) -> np.ndarray:
+def _of_tables(tables: Sequence[Any]) -> _Read:
+    """The sequences of tables, each of which has a row for each frame."""
+    names = _names_of(tables[0])
+    for number, each in enumerate(tables, start=1):
+        if (its := _names_of(each)) != names:
+            raise DataError(
+                f"the columns are {first_few(its, SHOWN) or 'without names'}, not "
+                f"{first_few(names, SHOWN) or 'without names'} as in the first sequence",
+                where=f"sequence {number}",
+                todo="give all tables the same columns in the same order",
+            )
+    return _Read([_of_columns(each) for each in tables], "channels_last", 0, names)
+
+
+def _names_of(table: Any) -> tuple[str, ...]:
+    """The names of the columns, if all are strings."""
+    names = tuple(getattr(table, "columns", ()))
+    return names if all(isinstance(name, str) for name in names) else ()
+
+
+def _of_columns(table: Any) -> np.ndarray:
+    """The numbers of a table (rows, columns); a DataError that names the column if it has none."""
+    if not hasattr(table, "iloc"):
+        return _numbers(table)
+    columns = [_numbers(table.iloc[:, n], f"column {name!r}") for n, name in enumerate(table)]
+    return np.stack(columns, axis=1) if columns else _numbers(table)
+
+
+def _numbers(values: Any, where: str | None = None) -> np.ndarray:
     """An array of numbers; a DataError if it is none."""
     try:
         found = np.asarray(values)
         if found.dtype.kind == "c":
             raise ValueError("Complex data not supported")
+        if found.dtype.kind in "mM":
+            raise ValueError(f"they are of the type {found.dtype}")
         if found.dtype.kind not in "fiub" and found.ndim <= 2:
             found = np.asarray(values, dtype=float)
     except TypeError as error:
@@ -190,6 +249,7 @@ def _numbers(values: Any) -> np.ndarray:
     except ValueError as error:
         raise DataError(
             "the sequences are not numbers",
+            where=where,
             why=f"{error}; this is {type_of(values)}",
             todo="give arrays of numbers",
         ) from None
@@ -204,14 +264,27 @@ def _detected(arrays: Sequence[np.ndarray]) -> Layout:
     rows, columns = ({shape[axis] for shape in shapes} for axis in (0, 1))
     if len(rows) == len(columns) == 1 and rows != columns:
         return "channels_first" if min(rows) < min(columns) else "channels_last"
-    if len(rows) == 1 and len(columns) > 1:
+    if len(rows) == 1 and min(rows) < max(columns):
         return "channels_first"
-    if len(columns) == 1 and len(rows) > 1:
+    if len(columns) == 1 and min(columns) < max(rows):
         return "channels_last"
     if rows == columns == {1}:
         return "channels_last"
+    if len(rows) > 1 and len(columns) > 1:
+        other = next(shape for shape in shapes if shape != shapes[0])
+        raise DataError(
+            "the sequences have different numbers of features",
+            why=f"no axis is equally long in all of them: they have shapes such as {shapes[0]} and "
+            f"{other}",
+            todo="give each sequence the same features",
+        )
     raise DataError(
         "it is not clear which axis has the features",
-        why=f"the sequences have shapes such as {shapes[0]}",
-        todo='name the order of the axes: layout="channels_last" is (frames, features)',
+        why=f"the sequences have {_range(rows)} rows and {_range(columns)} columns",
+        todo='name the order of the axes: layout="channels_last" is (frames, features), '
+        '"channels_first" is (features, frames)',
     )
+
+
+def _range(sizes: set[int]) -> str:
+    return str(min(sizes)) if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clearhead.api.classifier import texts_of
+from clearhead.api.classifier import is_missing, texts_of
 from clearhead.api.estimator import FIXED, SETTINGS, Estimator, Inputs
 from clearhead.errors import ConfigError
 from clearhead.settings.declare import Runs
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class TextClassifier(Estimator):
     """An encoder that learns the labels of texts: `fit`, `predict`, `predict_proba`, `score`.
 
@@ -76,11 +76,6 @@ class TextClassifier(Estimator):
         # All white space becomes single spaces.
         texts = texts_of(_column(X, self.missing == "empty"))
         return Inputs([" ".join(text.split()) for text in texts])
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, or pandas' mark for a missing value."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
 def _column(X: Any, fills: bool) -> Any:  # noqa: N803

@@ -19,7 +19,7 @@ from clearhead.data.reading.features import count_features
 from clearhead.data.reading.labelled import SEPARATOR, Labelled, in_columns
 from clearhead.data.reading.pairs import Pair, corpora_of
 from clearhead.data.reading.parts import DataPart, Parts, parts_of
-from clearhead.data.validation_split import split_validation
+from clearhead.data.validation_split import count_apart, split_validation
 from clearhead.errors import ConfigError, DataError, first_few
 from clearhead.settings import DataConfig, RunConfig
 
@@ -121,17 +121,19 @@ def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
     train, validation = split_validation(examples, share, config.seed, smallest)
     if validation:
         return replace(part, examples=train), DataPart("validation", part.files, validation)
-    count = round(share * len(examples))
-    why = f"{len(examples)} × data.validation_share = {len(examples)} × {share:g} is {count} "
-    why += f"example{'' if count == 1 else 's'} when rounded"
-    if count:
-        why += f", and each class keeps {smallest} different inputs to train on (in whole groups)"
-    raise DataError(
-        "no example is left to validate on",
-        where=part.where,
-        why=why,
-        todo=f"{NONE_TO_VALIDATE}; {NO_REGRESSION}",
-    )
+    number, todo = len(examples), NONE_TO_VALIDATE
+    if round(share * number) == 0:
+        why = f"{number} × data.validation_share = {number} × {share:g} is 0 examples when rounded"
+    else:
+        apart, labels = count_apart(examples), len({each.labels for each in examples})
+        unit = "groups" if any(each.group for each in examples) else "different inputs"
+        why = (
+            f"{number:,} examples with {labels:,} labels are {apart:,} {unit}; these stay "
+            f"together, and each label keeps {smallest} of them to train on"
+        )
+        if 2 * labels > number:
+            todo += f"; {NO_REGRESSION}"
+    raise DataError("no example is left to validate on", where=part.where, why=why, todo=todo)
 
 
 class Learned(NamedTuple):

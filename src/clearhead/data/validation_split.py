@@ -67,6 +67,11 @@ def split_validation(
     return _parted(examples, chosen)
 
 
+def count_apart(examples: Sequence[Labelled[Any]]) -> int:
+    """How many different inputs or groups there are, which can be held out one without another."""
+    return len(_groups(examples, 0))
+
+
 def fold_numbers(examples: Sequence[Labelled[Any]], folds: int, seed: int) -> np.ndarray:
     """The number of the fold of each example, (N,), from 0.
 

@@ -17,7 +17,13 @@ import numpy as np
 from clearhead.data.reading.arrays import files_of_array_folder
 from clearhead.data.reading.feature_sequences import of_one_width, read_feature_sequences
 from clearhead.data.reading.features import as_frames
-from clearhead.data.reading.labelled import Labelled, join_lines, labels_of, read_labelled_texts
+from clearhead.data.reading.labelled import (
+    SEPARATOR,
+    Labelled,
+    join_lines,
+    labels_of,
+    read_labelled_texts,
+)
 from clearhead.data.reading.lines import check_regular, open_packed
 from clearhead.data.reading.pairs import Pair, place, read_pairs, short_name
 from clearhead.data.reading.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
@@ -239,10 +245,17 @@ def read_examples(path: str, config: RunConfig, known: Collection[str] = ()) -> 
     `known` are labels by which the columns of texts are recognised.
     """
     data = config.data
-    if config.input == "features":
-        return list(read_feature_sequences(path, data.label_column))
     several = config.classifier.multi_label
+    if config.input == "features":
+        read = read_feature_sequences(path, data.label_column)
+        return [_with_labels_apart(each) for each in read] if several else list(read)
     return list(read_labelled_texts(path, data.text_column, data.label_column, several, known))
+
+
+def _with_labels_apart(sequence: Labelled) -> Labelled:
+    """A sequence whose labels are separated in the file."""
+    values = [name for label in sequence.labels for name in label.split(SEPARATOR)]
+    return sequence._replace(labels=labels_of(values, True, sequence.place))
 
 
 LARGEST_NAMED = 2**36
