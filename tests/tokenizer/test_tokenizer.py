@@ -103,7 +103,18 @@ def test_an_unknown_word_reads_unk_and_special_symbols_are_ordinary_words() -> N
         ("What's an atom?", "What 's an atom ?"),
         ("What 's an atom ?", "What 's an atom ?"),
         ('("Modesto, California!")', '( " Modesto , California ! " )'),
-        ("well-known l'eau don\u2019t U.S. 3.5 $5", "well-known l 'eau don \u2019t U.S . 3.5 $ 5"),
+        (
+            "well-known l'eau don\u2019t U.S. 3.5 $5",
+            "well - known l 'eau don \u2019t U.S . 3.5 $ 5",
+        ),
+        (
+            "a--b X11/foo 3,000 a,b snake_case 2026-11",
+            "a - - b X11 / foo 3,000 a , b snake_case 2026 - 11",
+        ),
+        (
+            "\u0635\u0647\u200c\u0628 col\u00b7lecci\u00f3",
+            "\u0635\u0647\u200c\u0628 col\u00b7lecci\u00f3",
+        ),
         ("\u00bfC\u00f3mo? -- the '90s' ...", "\u00bf C\u00f3mo ? - - the ' 90s ' . . ."),
         (
             "\u0928\u092e\u0938\u094d\u0924\u0947\u0964",

@@ -14,6 +14,10 @@ from clearhead.model.layers import fixed
 FITTED_STEPS, REMEMBERED = 100, 10
 """The most steps of a fit, and the steps from which L-BFGS estimates the curvature."""
 
+ACTIVE = 0.05
+"""About the share of examples that a label's loss depends on near its minimum: the curvature by
+which the weights are scaled in `fit`. It changes the number of steps alone."""
+
 
 class Features(nn.Module):
     """Features of an input that steps do not train.
@@ -93,22 +97,28 @@ class LinearClassifier(nn.Module):
         multiply = torch.sparse.mm if sparse else torch.mm
         sign = 2 * truth - 1
         costs = self.features.cost * weights[:, None]
-        both = truth.new_zeros(self.features.outputs + 1, truth.size(1))
+        squares = torch.cat((multiply(across * across, costs), costs.sum(0)[None]))
+        scale = (1 + 2 * ACTIVE * squares).rsqrt()
+        # The weights, and in the last row the bias, in units of `scale`.
+        scaled = truth.new_zeros(self.features.outputs + 1, truth.size(1))
 
         def loss() -> float:
-            """The loss at `both`, the weights and, in the last row, the bias; sets the gradient."""
+            """The loss at `scaled`, whose gradient it sets."""
+            both = scale * scaled
             margins = multiply(features, both[:-1]) + both[-1]
             missing = (1 - sign * margins).clamp(min=0)
             slopes = -2 * costs * sign * missing
-            both.grad = both + torch.cat((multiply(across, slopes), slopes.sum(0)[None]))
+            gradient = both + torch.cat((multiply(across, slopes), slopes.sum(0)[None]))
+            scaled.grad = scale * gradient
             return float(both.square().sum() / 2 + (costs * missing.square()).sum())
 
         solver = torch.optim.LBFGS(
-            [both],
+            [scaled],
             max_iter=FITTED_STEPS,
             history_size=REMEMBERED,
             line_search_fn="strong_wolfe",
         )
         solver.step(loss)
+        both = scale * scaled
         self.weight.copy_(both[:-1].T)
         self.bias.copy_(both[-1])

@@ -18,6 +18,9 @@ SPECIALS = ("<pad>", "<sos>", "<eos>")
 UNKNOWN = "<unk>"
 APOSTROPHES = "'\u2019"
 
+WITHIN, WITHIN_NUMBERS = f"{APOSTROPHES}_.:\u00b7\u2027\u05f4", ",;"
+"""Marks that do not divide a word or a number (MidLetter, MidNum and ExtendNumLet of UAX #29)."""
+
 _SYMBOL = re.compile(f"[{SYMBOLS}]")
 
 LONGEST_CACHED = 40
@@ -29,7 +32,7 @@ class WordTokenizer(Tokenizer):
 
     Decoding joins the words with single spaces; a word outside the vocabulary becomes `<unk>`.
     A word that is spelt like a special symbol is an ordinary word. With `split_punctuation`, the
-    punctuation marks around a word are separate words, also in decoded text.
+    punctuation marks around a word and between its parts are separate words, also in decoded text.
     """
 
     def __init__(
@@ -102,10 +105,11 @@ class WordTokenizer(Tokenizer):
 
 
 def split_punctuation(word: str) -> tuple[str, ...]:
-    """A word, and each mark before and after it; an apostrophe starts a new part of the word."""
-    # `("What's?")` is `(`, `"`, `What`, `'s`, `?`, `"`, `)`. Marks are the characters that Unicode
-    # classifies as punctuation, symbols, format characters or variation selectors. Letters of all
-    # scripts and their diacritics are not marks.
+    """The parts of a word and its marks; an apostrophe starts a new part."""
+    # `("What's?")` is `(`, `"`, `What`, `'s`, `?`, `"`, `)`, and `command-line` is `command`, `-`,
+    # `line`. A mark within a word divides it as in the word boundaries of UAX #29. Marks are the
+    # characters that Unicode classifies as punctuation, symbols, format characters or variation
+    # selectors. Letters of all scripts and their diacritics are not marks.
     return _cached_parts(word) if len(word) <= LONGEST_CACHED else _parts(word)
 
 
@@ -117,8 +121,11 @@ def _parts(word: str) -> tuple[str, ...]:
     quoted = any(mark in APOSTROPHES for mark in word[last:])
     while first < last and _is_mark(word[first]) and (quoted or not _starts_part(word, first)):
         first += 1
-    starts = [first, *(i for i in range(first + 1, last) if _starts_part(word, i)), last]
-    parts = (word[start:end] for start, end in pairwise(starts))
+    divides = [i for i in range(first + 1, last) if _divides(word, i)]
+    ends = {i + after for i in divides for after in (0, 1)}
+    starts = {i for i in range(first + 1, last) if _starts_part(word, i)}
+    places = sorted({first, last} | ends | starts)
+    parts = (word[start:end] for start, end in pairwise(places))
     return (*word[:first], *filter(None, parts), *word[last:])
 
 
@@ -128,6 +135,13 @@ _cached_parts = lru_cache(maxsize=100_000)(_parts)
 def _is_mark(character: str) -> bool:
     category = unicodedata.category(character)
     return category[0] in "PS" or category == "Cf" or "\ufe00" <= character <= "\ufe0f"
+
+
+def _divides(word: str, i: int) -> bool:
+    """Whether character i, which is not at an end, is a mark that divides a word."""
+    if unicodedata.category(word[i])[0] not in "PS" or word[i] in WITHIN:
+        return False
+    return not (word[i] in WITHIN_NUMBERS and word[i - 1].isdigit() and word[i + 1].isdigit())
 
 
 def _starts_part(word: str, i: int) -> bool:

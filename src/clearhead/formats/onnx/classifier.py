@@ -27,6 +27,7 @@ import onnxruntime
 
 PAD, BOS, EOS = 0, 1, 2
 APOSTROPHES = "'\u2019"
+WITHIN, WITHIN_NUMBERS = f"{APOSTROPHES}_.:\u00b7\u2027\u05f4", ",;"
 BLANK = re.compile(r"[\s\xad\u034f\u200b-\u200f\u2060-\u2064\ufe0e\ufe0f\ufeff]*")
 LONGEST_CACHED = 40  # characters of a word whose parts are kept
 SPACE, ESCAPE = "\u2581", "\U0010fffd"
@@ -256,7 +257,7 @@ def _one_line(text: str) -> str:
 
 
 def split_punctuation(word: str) -> tuple[str, ...]:
-    """A word, and each mark before and after it; an apostrophe starts a new part of the word."""
+    """The parts of a word and its marks; an apostrophe starts a new part."""
     return _cached_parts(word) if len(word) <= LONGEST_CACHED else _parts(word)
 
 
@@ -268,8 +269,11 @@ def _parts(word: str) -> tuple[str, ...]:
     quoted = any(mark in APOSTROPHES for mark in word[last:])
     while first < last and _is_mark(word[first]) and (quoted or not _starts_part(word, first)):
         first += 1
-    starts = [first, *(i for i in range(first + 1, last) if _starts_part(word, i)), last]
-    parts = (word[start:end] for start, end in pairwise(starts))
+    divides = [i for i in range(first + 1, last) if _divides(word, i)]
+    ends = {i + after for i in divides for after in (0, 1)}
+    starts = {i for i in range(first + 1, last) if _starts_part(word, i)}
+    places = sorted({first, last} | ends | starts)
+    parts = (word[start:end] for start, end in pairwise(places))
     return (*word[:first], *filter(None, parts), *word[last:])
 
 
@@ -279,6 +283,13 @@ _cached_parts = lru_cache(maxsize=100_000)(_parts)
 def _is_mark(character: str) -> bool:
     category = unicodedata.category(character)
     return category[0] in "PS" or category == "Cf" or "\ufe00" <= character <= "\ufe0f"
+
+
+def _divides(word: str, i: int) -> bool:
+    """Whether character i, which is not at an end, is a mark that divides a word."""
+    if unicodedata.category(word[i])[0] not in "PS" or word[i] in WITHIN:
+        return False
+    return not (word[i] in WITHIN_NUMBERS and word[i - 1].isdigit() and word[i + 1].isdigit())
 
 
 def _starts_part(word: str, i: int) -> bool:
