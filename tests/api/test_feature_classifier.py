@@ -218,6 +218,8 @@ def test_without_a_folder_it_can_be_saved_and_exported(
     with pytest.raises(ModelFolderError, match="exists"):
         copied.save(folder)
     assert clearhead.export_model(copied, output=tmp_path / "onnx").is_dir()
+    request = copied.set_fit_request(groups=True).get_metadata_routing()
+    assert len(pickle.dumps(request)) < 5_000  # it has no copy of the model
     with pytest.raises(ExportError, match="folder"):
         clearhead.export_model(copied)
     with pytest.raises(NotTrainedError):

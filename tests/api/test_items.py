@@ -86,7 +86,8 @@ def test_a_table_is_rejected(models: Path) -> None:
 
 def test_an_item_that_is_not_a_text_is_named(models: Path) -> None:
     translator = api.load_translator(models / "translator", device="cpu")
-    for wrong, kind in ((float("nan"), "missing"), (1, "an int")):
+    wrongs = ((float("nan"), "missing"), (1, "an int"), (np.array(["a", "b"]), "an? ndarray"))
+    for wrong, kind in wrongs:
         with pytest.raises(DataError, match=f"text 2 is {kind}"):
             translator.translate(["a", wrong])  # pyright: ignore[reportArgumentType]
 

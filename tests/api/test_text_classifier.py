@@ -406,6 +406,8 @@ def test_missing_texts_are_refused_or_empty(fitted: TextClassifier) -> None:
     with pytest.warns(UserWarning, match="left out: 3"):
         model = small(missing="empty", epochs=1).fit(texts, labels)
     np.testing.assert_array_equal(model.predict([None]), model.predict([""]))
+    with pytest.raises(InputError, match="not a list"):
+        small(missing="empty").fit(5, LABELS)
     with pytest.raises(ConfigError) as caught:
         small(missing="zero").fit(TEXTS, LABELS)
     assert caught.value.where == "TextClassifier(missing='zero')"

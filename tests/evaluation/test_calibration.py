@@ -13,6 +13,7 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.calibration import (
     HIGHEST_TEMPERATURE,
     LOWEST_TEMPERATURE,
+    LOWEST_THRESHOLD,
     SHARES,
     THRESHOLD,
     decisions,
@@ -287,11 +288,26 @@ def test_thresholds_of_calibrated_probabilities_have_nearly_the_best_f1() -> Non
         truth = rng.random(sure.shape) < sure
         found = fit_thresholds(sure[0], truth[0])
         grid = np.linspace(0.02, 0.98, 97)
+        grid = grid[grid >= LOWEST_THRESHOLD]
         best = np.max([f1(sure[1] >= each, truth[1]) for each in grid], axis=0)
         ours = f1(decisions(sure[1], True, found), truth[1])
         assert (ours > best - 5 / np.sqrt(examples)).all()
         assert (found <= 0.5).all()
     assert (ours > f1(sure[1] >= THRESHOLD, truth[1])).all()
+
+
+def test_the_order_of_equal_probabilities_does_not_matter() -> None:
+    truth = np.arange(100)[:, None] < 60
+    sure = np.full((100, 1), 0.6)
+    first, last = fit_thresholds(sure, truth), fit_thresholds(sure, truth[::-1])
+    np.testing.assert_allclose([first, last], 0.6 / 1.6)
+
+
+def test_a_label_that_the_probabilities_do_not_know_is_hardly_predicted() -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.random((1000, 1)) < 0.03
+    found = fit_thresholds(0.03 + 0.01 * rng.random((1000, 1)), truth)
+    assert found == LOWEST_THRESHOLD
 
 
 def test_a_label_without_examples_or_without_errors_has_the_usual_threshold() -> None:

@@ -103,8 +103,15 @@ def test_each_threshold_is_an_output_for_a_training_sequence() -> None:
         kernels.weight.numpy(), kernels.threshold.numpy(), apart, strict=True
     ):
         outputs = [outputs_by_loops(weight, dilation, sequence) for sequence in sequences]
-        distance = np.abs(np.concatenate(outputs) + ABOVE - threshold)
-        assert distance.min() < 1e-9
+        above = [each + ABOVE * np.abs(each).max(initial=0) for each in outputs]
+        assert np.abs(np.concatenate(above) - threshold).min() < 1e-9
+
+
+def test_the_unit_of_the_features_does_not_matter() -> None:
+    part = batch([9, 20, 30], 30)
+    for unit in (1e-6, 1e6):
+        kernels = fitted_kernels([unit * part])
+        torch.testing.assert_close(kernels.shares(unit * part), fitted_kernels([part]).shares(part))
 
 
 def test_rounding_does_not_decide_where_a_sequence_is_constant() -> None:

@@ -85,6 +85,16 @@ def _products(found: Tensor, part: Tensor) -> Tensor:
 
 
 @given(texts, st.integers(1, 40), st.booleans())
+def test_sparse_features_are_the_same(some: list[Text], count: int, spells: bool) -> None:
+    make = spelled if spells else padded
+    ngrams = Ngrams(count, VOCABULARY, PAD)
+    ngrams.fit([make(some)])
+    found = ngrams.rows(make(some))
+    assert found.is_sparse
+    torch.testing.assert_close(found.to_dense(), ngrams(make(some)))
+
+
+@given(texts, st.integers(1, 40), st.booleans())
 def test_it_knows_the_n_grams_that_the_most_texts_have(
     some: list[Text], count: int, spells: bool
 ) -> None:

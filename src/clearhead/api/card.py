@@ -125,8 +125,9 @@ def _limits(found: ModelFolder, reports: Mapping[str, Any]) -> Iterator[str]:
                 yield f"Nearly all training texts have at most {style.longest:,} {words}."
     if config.task == "classification":
         names = Labels.of(found).names
+        gets = "may get some" if config.classifier.multi_label else "gets one"
         yield (
-            f"It knows {len(names):,} labels. An input of another kind gets one of them, too, "
+            f"It knows {len(names):,} labels. An input of another kind {gets} of them, too, "
             "perhaps with a high probability."
         )
         if found.tree(SCORES)["scores"].get("temperature", 1.0) == 1.0:

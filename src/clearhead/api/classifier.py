@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from clearhead.data.judging.text_style import InputStyle
@@ -301,7 +302,7 @@ def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[
         DataError: it is a table or a mapping, whose items are the names of its columns.
         TypeError: it is a single string or example.
     """
-    if isinstance(values, str | bytes | Labelled):
+    if isinstance(values, str | bytes | Labelled) or getattr(values, "ndim", 1) == 0:
         one = "example" if isinstance(values, Labelled) else "string"
         raise TypeError(f"{what} is a single {one}: give a list of {what}")
     columns = values if isinstance(values, Mapping) else getattr(values, "columns", None)
@@ -335,7 +336,9 @@ def texts_of(values: Iterable[str]) -> list[str]:
 
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, or pandas' mark for a missing value."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+    if isinstance(value, Real):
+        return value != value
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def is_empty(raw: Any) -> bool:

@@ -90,6 +90,9 @@ FIXED: dict[str, Any] = {
 }
 """Settings that no argument and no proposal changes."""
 
+UNCHANGED = "$UNCHANGED$"
+"""What scikit-learn's `set_…_request` takes for no change."""
+
 ON_CPU = "use the CPU: device='cpu'"
 IN_PYTHON = {
     IF_DIVERGED: "lower learning_rate",
@@ -326,12 +329,15 @@ class Estimator:
         return path
 
     def set_fit_request(
-        self, *, sample_weight: bool | str | None = None, groups: bool | str | None = None
+        self,
+        *,
+        sample_weight: bool | str | None = UNCHANGED,
+        groups: bool | str | None = UNCHANGED,
     ) -> Self:
         """Say whether `fit` takes weights and groups from scikit-learn's metadata routing."""
         return self._request("fit", sample_weight=sample_weight, groups=groups)
 
-    def set_score_request(self, *, sample_weight: bool | str | None = None) -> Self:
+    def set_score_request(self, *, sample_weight: bool | str | None = UNCHANGED) -> Self:
         """Say whether `score` takes weights from scikit-learn's metadata routing."""
         return self._request("score", sample_weight=sample_weight)
 
@@ -341,7 +347,7 @@ class Estimator:
 
         found = getattr(self, "_metadata_request", None)  # scikit-learn's `clone` copies it
         if found is None:
-            found = MetadataRequest(owner=self)
+            found = MetadataRequest(owner=type(self).__name__)
             for name in ("sample_weight", "groups"):
                 found.fit.add_request(param=name, alias=None)
             found.score.add_request(param="sample_weight", alias=None)
@@ -350,7 +356,7 @@ class Estimator:
     def _request(self, method: str, **wanted: bool | str | None) -> Self:
         found = self.get_metadata_routing()
         for name, alias in wanted.items():
-            if alias is not None:
+            if alias != UNCHANGED:
                 getattr(found, method).add_request(param=name, alias=alias)
         self._metadata_request = found
         return self

@@ -57,19 +57,20 @@ def export_model(
             other files that are in the way, or cannot be written.
         ModelFolderError: the model folder is missing or damaged, or has an encoder without labels.
     """
+    if output is not None and hasattr(model, "save"):
+        # Its folder may be gone, or have the model of a later `fit`.
+        with TemporaryDirectory() as temporary:
+            saved = cast("Estimator", model).save(Path(temporary) / "model")
+            return export_model(saved, format, output, int8=int8, report=report)
     folder = _folder_of(model)
     if not isinstance(model, str | Path) and not Path(folder).exists():
-        if output is None or not hasattr(model, "save"):
-            raise ExportError(
-                "the folder of this model is gone",
-                where=folder,
-                why="fit keeps no folder by default",
-                todo="name one for the export of a fitted classifier: "
-                "export_model(model, output='runs/my-export')",
-            )
-        with TemporaryDirectory() as temporary:
-            saved = cast("Estimator", model).save(Path(temporary) / Path(output).name)
-            return export_model(saved, format, output, int8=int8, report=report)
+        raise ExportError(
+            "the folder of this model is gone",
+            where=folder,
+            why="fit keeps no folder by default",
+            todo="a fitted TextClassifier or FeatureClassifier is exported to a folder that you "
+            "name: export_model(model, output='runs/my-export')",
+        )
     found = open_folder(folder)
     format = _format_for(found, format)
     if found.config.task == "classification":

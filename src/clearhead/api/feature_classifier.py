@@ -52,8 +52,8 @@ class FeatureClassifier(Estimator):
         heads: number of attention heads; must divide `d_model`.
         convolution: width of the convolution over the frames, or several widths; 0: none.
         pooling: how the vectors of a sequence become one vector.
-        kernels: number of random convolutions (ROCKET) beside the encoder; 0: none. They decide
-            where there are few sequences.
+        kernels: number of random convolutions (MiniRocket) that a linear model (a support vector
+            machine) beside the encoder reads; 0: none. It decides where there are few sequences.
         max_length: maximum frames of a sequence; longer ones are cut.
         dropout: dropout in the encoder.
         head_dropout: dropout between the pooling and the labels.
@@ -63,7 +63,8 @@ class FeatureClassifier(Estimator):
         validation_share: share of the sequences that are held out to calibrate the probabilities
             and to select the best weights.
         class_weight: "balanced" gives rare classes the same weight as frequent ones; a mapping
-            gives the weight of each label in the loss.
+            gives the weight of each label, also for the linear model; "balanced" is for the loss of
+            the encoder alone.
         missing: NaN among the values; "refuse": an error; "zero", "mean" (of the feature in the
             training data) or "interpolate" (between the values before and after it).
         start_from: a model folder, whose encoder is trained further.

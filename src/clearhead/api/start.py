@@ -44,7 +44,7 @@ ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "
 """Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
 
 LINEAR = "linear."
-"""Prefix of the parameters of a classifier's linear model of n-grams."""
+"""Prefix of the parameters of a classifier's linear model."""
 
 FREE = {
     *("model.dropout", "tokenizer.new_words", "tokenizer.protect"),

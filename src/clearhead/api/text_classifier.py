@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clearhead.api.classifier import is_missing, texts_of
+from clearhead.api.classifier import is_missing, items_of, texts_of
 from clearhead.api.estimator import FIXED, SETTINGS, Estimator, Inputs
 from clearhead.errors import ConfigError
 from clearhead.settings.declare import Runs
@@ -86,5 +86,5 @@ def _column(X: Any, fills: bool) -> Any:  # noqa: N803
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 1:
         X = X[:, 0]  # noqa: N806
     if fills and not isinstance(X, str | bytes):
-        return ["" if is_missing(each) else each for each in X]
+        return ["" if is_missing(each) else each for each in items_of(X, "texts")]
     return X

@@ -159,4 +159,4 @@ def _print_labels(classifier: Any, content: Any) -> None:
         warnings.simplefilter("ignore")  # the user has been warned of a cut input
         (predictions,) = classifier.classify([content])
     labels = ", ".join(f"{one.label} ({one.probability:.4f})" for one in predictions)
-    print_message(f"label: {labels or 'none, all probabilities are below 0.5'}")
+    print_message(f"label: {labels or 'none, no probability reaches its threshold'}")

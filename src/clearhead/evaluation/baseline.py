@@ -1,9 +1,8 @@
 """A linear model as the baseline of a classifier.
 
 It is a support vector machine: of the TF-IDF of texts, or of what random kernels find in sequences.
-It is fitted in seconds, and with few examples it is hard to beat. It needs
-scikit-learn, the extra `baseline`; without it there is no baseline. A damaged installation raises a
-`BaselineError`.
+It is fitted in seconds, and with few examples it is hard to beat. It needs scikit-learn, the extra
+`baseline`; without it there is no baseline. A damaged installation raises a `BaselineError`.
 """
 
 from __future__ import annotations

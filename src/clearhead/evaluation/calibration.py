@@ -32,6 +32,9 @@ THRESHOLD = 0.5
 """If an example may have several labels, those of at least this probability are predicted, unless
 `fit_thresholds` has found other thresholds."""
 
+LOWEST_THRESHOLD = 0.25
+"""The lowest threshold of `fit_thresholds`."""
+
 
 def probabilities(
     logits: np.ndarray, temperature: float = 1.0, multi_label: bool = False
@@ -168,13 +171,18 @@ def fit_thresholds(probabilities: np.ndarray, truth: np.ndarray) -> np.ndarray:
     The best F1 is the highest that any threshold reaches on these examples. If the probabilities
     are calibrated, half of it is the threshold that reaches it (Lipton, Elkan and Naryanaswamy
     2014, section 4), and it depends on few examples less than the threshold that is the best on
-    them. A label that no example has gets `THRESHOLD`.
+    them. It is at least `LOWEST_THRESHOLD`: a label that the model does not know would otherwise be
+    predicted nearly everywhere. A label that no example has gets `THRESHOLD`.
     """
     order = (-probabilities).argsort(axis=0, kind="stable")
     hits = np.take_along_axis(truth, order, axis=0).cumsum(axis=0)
     predicted = np.arange(1, len(truth) + 1)[:, None]
-    best = (2 * hits / (predicted + truth.sum(axis=0))).max(axis=0)
-    return np.where(truth.any(axis=0), best / 2, THRESHOLD)
+    scores = 2 * hits / (predicted + truth.sum(axis=0))
+    # No threshold lies between equal probabilities.
+    ranked = np.take_along_axis(probabilities, order, axis=0)
+    scores[:-1][ranked[:-1] == ranked[1:]] = 0.0
+    best = np.maximum(scores.max(axis=0) / 2, LOWEST_THRESHOLD)
+    return np.where(truth.any(axis=0), best, THRESHOLD)
 
 
 def expected_calibration_error(

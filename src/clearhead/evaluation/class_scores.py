@@ -1,9 +1,9 @@
 """Scores of classifiers: accuracy, F1, likelihood, calibration, confusion, and a paired test.
 
 Arguments are as in `calibration`: probabilities and truth (N, labels). If an example has one label,
-the likeliest label is predicted; if it may have several, or none (`multi_label`), every label with
-a probability of at least 0.5 is. Precision, recall and F1 that would be 0 / 0 are 0, for example
-the precision of a label that is never predicted.
+the likeliest label is predicted. If it may have several, or none (`multi_label`), every label is
+predicted whose probability reaches its threshold. Precision, recall and F1 that would be 0 / 0 are
+0, for example the precision of a label that is never predicted.
 """
 
 from __future__ import annotations

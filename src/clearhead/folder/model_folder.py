@@ -459,11 +459,14 @@ def read_thresholds(folder: ModelFolder, labels: int) -> list[float]:
     """
 
     def thresholds(tree: dict[str, Any]) -> list[float]:
-        found = [float(each) for each in tree.get("thresholds", [0.5] * labels)]
-        if len(found) != labels or not all(0 <= each <= 1 for each in found):
-            raise ValueError(f"the thresholds are not {labels} numbers from 0 to 1")
+        found = tree.get("thresholds", usual)
+        if not isinstance(found, list) or len(found) != labels:
+            raise ValueError(f"the thresholds are not a list of {labels} numbers")
+        if not all(isinstance(each, float | int) and 0 <= each <= 1 for each in found):
+            raise ValueError("the thresholds are not numbers from 0 to 1")
         return found
 
+    usual = [0.5] * labels
     if folder.is_checkpoint or not folder.config.classifier.multi_label:
-        return [0.5] * labels
+        return usual
     return folder.built("scores", "the file of scores", thresholds)

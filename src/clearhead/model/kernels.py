@@ -22,7 +22,8 @@ Sequences = Float[Tensor, "batch length width"]
 """All numbers of a padded frame are NaN, and no others."""
 
 ABOVE = 1e-4
-"""How far an output must be above the threshold to count: more than the error of rounding."""
+"""How far an output must be above the threshold to count, in units of the kernel's largest output:
+more than the error of rounding."""
 
 
 class RandomKernels(Features):
@@ -41,7 +42,7 @@ class RandomKernels(Features):
         reach: the frames from the first to the last that the longest kernel reads.
     """
 
-    cost, are_sparse = 10.0, False
+    cost = 10.0
 
     def __init__(self, width: int, count: int, frames: int, reach: int) -> None:
         super().__init__()
@@ -107,7 +108,8 @@ class RandomKernels(Features):
                 outputs = self._outputs(channels, own, dilation)[0].sort(dim=1).values
                 # The lower neighbour of the quantile.
                 place = (level[own] * outputs.size(1)).long().clamp(max=outputs.size(1) - 1)
-                self.threshold[own] = outputs.gather(1, place[:, None])[:, 0] + ABOVE
+                above = ABOVE * outputs.abs().amax(dim=1)
+                self.threshold[own] = outputs.gather(1, place[:, None])[:, 0] + above
             first += count
 
 

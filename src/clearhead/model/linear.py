@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from clearhead.model.layers import fixed
 
@@ -25,16 +24,18 @@ class Features(nn.Module):
     Attributes:
         outputs: how many there are.
         cost: of the loss of an example in `LinearClassifier.fit`, relative to the squared weights.
-        are_sparse: whether nearly all features of an input are 0.
     """
 
     outputs: int
     cost: float
-    are_sparse: bool
 
     def forward(self, x: Tensor, /) -> Float[Tensor, "batch outputs"]:
         """The features of each input, whatever its padding."""
         raise NotImplementedError
+
+    def rows(self, x: Tensor) -> Tensor:
+        """The same; as a sparse tensor, which needs less memory and time, if nearly all are 0."""
+        return self(x)
 
     def fit(self, batches: Sequence[Tensor]) -> None:
         """Choose the features by these inputs."""
@@ -52,7 +53,7 @@ class LinearClassifier(nn.Module):
     def __init__(self, features: Features, labels: int) -> None:
         super().__init__()
         self.features = features
-        self.weight = fixed(torch.zeros(labels, features.outputs))
+        self.weight = fixed(torch.zeros(features.outputs, labels))
         self.bias = fixed(torch.zeros(labels))
         self.factors = fixed(torch.ones(2))
 
@@ -65,7 +66,9 @@ class LinearClassifier(nn.Module):
 
     def margins(self, x: Tensor) -> Float[Tensor, "batch labels"]:
         """The margin of each label: about 1 if the features speak for it, −1 if against it."""
-        return F.linear(self.features(x), self.weight, self.bias)
+        # ONNX has no sparse tensors.
+        dense = torch.compiler.is_exporting()
+        return (self.features(x) if dense else self.features.rows(x)) @ self.weight + self.bias
 
     @torch.no_grad()
     def fit(
@@ -87,14 +90,10 @@ class LinearClassifier(nn.Module):
             weights: of the examples.
         """
         self.features.fit(batches)
-        # In a dense form, the features of a few thousand texts would fill the memory.
-        sparse = self.features.are_sparse
-        found = map(self.features, batches)
-        features = torch.cat([each.to_sparse() if sparse else each for each in found])
-        across = features.t()
-        if sparse:
-            features, across = features.coalesce(), across.coalesce()
-        multiply = torch.sparse.mm if sparse else torch.mm
+        features = torch.cat([*map(self.features.rows, batches)])
+        across, multiply = features.t(), torch.mm
+        if features.is_sparse:
+            features, across, multiply = features.coalesce(), across.coalesce(), torch.sparse.mm
         sign = 2 * truth - 1
         costs = self.features.cost * weights[:, None]
         squares = torch.cat((multiply(across * across, costs), costs.sum(0)[None]))
@@ -120,5 +119,5 @@ class LinearClassifier(nn.Module):
         )
         solver.step(loss)
         both = scale * scaled
-        self.weight.copy_(both[:-1].T)
+        self.weight.copy_(both[:-1])
         self.bias.copy_(both[-1])

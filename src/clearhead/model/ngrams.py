@@ -31,7 +31,7 @@ class Ngrams(Features):
         pad_id: the id of padding.
     """
 
-    cost, are_sparse = 1.0, True
+    cost = 1.0
 
     def __init__(self, count: int, vocabulary: int, pad_id: int) -> None:
         super().__init__()
@@ -53,6 +53,22 @@ class Ngrams(Features):
         weights = often * self.idf
         of_words = torch.where(self.numbers < self._first, weights, 0.0)
         return F.normalize(of_words) + F.normalize(weights - of_words)
+
+    def rows(self, x: Ids) -> Tensor:
+        """The same as a sparse tensor."""
+        found = self._columns(self.ngrams(x))
+        places = (found < self.outputs).nonzero().T
+        at = torch.stack((places[0], found[places[0], places[1]]))
+        size = (len(found), self.outputs)
+        ones = self.idf.new_ones(at.size(1))
+        counts = torch.sparse_coo_tensor(at, ones, size, check_invariants=False).coalesce()
+        row, column = counts.indices()
+        weights = (1 + counts.values().log()) * self.idf[column]
+        # Two lengths for each text: that of its words, and that of its characters.
+        part = 2 * row + (self.numbers[column] >= self._first)
+        lengths = weights.new_zeros(2 * len(found)).index_add(0, part, weights**2).sqrt()
+        values = weights / lengths[part]
+        return torch.sparse_coo_tensor(counts.indices(), values, size, check_invariants=False)
 
     def ngrams(self, ids: Ids) -> Float[Tensor, "batch ngrams"]:
         """The number of each n-gram of each text, float64, −1 for padding.

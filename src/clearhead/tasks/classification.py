@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -151,9 +150,9 @@ class ClassificationTask:
         truth: np.ndarray,
         weights: Tensor,
     ) -> None:
-        every = math.ceil(len(rows) / FITTED)
-        batches = [*self._collated(rows[::every])]
-        linear.fit(batches, torch.from_numpy(truth[::every]).float(), weights[::every])
+        chosen = np.sort(np.random.default_rng(self.config.seed).permutation(len(rows))[:FITTED])
+        batches = [*self._collated([rows[i] for i in chosen])]
+        linear.fit(batches, torch.from_numpy(truth[chosen]).float(), weights[chosen])
 
     def _collated(self, rows: Sequence[np.ndarray]) -> Iterator[Tensor]:
         """Rows as batches, in their order."""
@@ -245,9 +244,9 @@ class ClassificationTask:
         """Loss, accuracy, F1 and calibration on the validation examples.
 
         The scores include the temperature, by which logits are divided when the model is used; it
-        is 1 if there are fewer than `FEWEST` examples. With several labels they are those from the
-        fitted thresholds. The factors of encoder and linear model are
-        set to those with the highest likelihood; with fewer examples they are the usual ones.
+        is 1 if there are fewer than `FEWEST` examples. With several labels, a label is predicted
+        from its fitted threshold. The factors of encoder and linear model are set to those with the
+        highest likelihood; with fewer examples they are the usual ones.
         """
         data, model = self.data, cast(EncoderClassifier, model)
         part, truth = self.ranks.part(data.validation_rows), self._validation_truth
