@@ -27,7 +27,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from command import exit_code_of, make_parser, positive
+from command import exit_code_of, log, make_parser, positive
 from results import Results, print_results, rounded
 
 from clearhead import api
@@ -93,6 +93,7 @@ def ours(
             best = classifier.probabilities([each.input for each in test]).argmax(axis=1)
             labels = [classifier.labels[n] for n in best]
         accuracies.append(right(labels, test))
+        log(f"seed {seed}: {accuracies[-1]:.2f} %, {minutes[-1]:.1f} minutes")
     return accuracies, max(minutes)
 
 
