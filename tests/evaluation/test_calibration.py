@@ -188,11 +188,11 @@ def test_no_other_factors_are_likelier(multi_label: bool, share: float) -> None:
 def test_what_contradicts_the_truth_gets_the_lowest_factor(multi_label: bool) -> None:
     logits, truth = sampled(400, 3, multi_label, seed=5)
     wrong = np.where(truth, -3.0, 3.0)
-    alone, none = fit_factors(logits, wrong, truth, multi_label)
+    alone, none = fit_factors(logits, wrong, truth, multi_label, 4.0)
     assert none == 0.0
     # Calibrated logits keep their scale, if nothing else is there.
     assert alone == pytest.approx(1.0, rel=0.2)
-    assert fit_factors(wrong, logits, truth, multi_label)[0] == 1 / HIGHEST_TEMPERATURE
+    assert fit_factors(wrong, logits, truth, multi_label, 4.0)[0] == 1 / HIGHEST_TEMPERATURE
 
 
 @KINDS

@@ -111,3 +111,17 @@ def test_the_command_prints_both_scores_and_the_model_trains_on(
     )
     clearhead.train(again, observers=())
     assert clearhead.load(again.folder).config.model.n_heads == 1
+
+
+@pytest.mark.slow
+def test_a_pruned_model_keeps_the_thresholds_of_several_labels(tmp_path: Path) -> None:
+    config = validated_texts(tmp_path)
+    several = dataclasses.replace(config.classifier, multi_label=True)
+    short = dataclasses.replace(config.training, max_steps=2, validate_every=2)
+    config = dataclasses.replace(config, classifier=several, training=short)
+    clearhead.train(config, observers=())
+    folder = studied(Path(config.folder))
+    expected = api.load_classifier(folder).thresholds
+    found = api.load_classifier(clearhead.prune(folder, 1, tmp_path / "smaller")).thresholds
+    assert found == expected
+    assert min(expected) < 0.5  # two steps are too few to be right everywhere

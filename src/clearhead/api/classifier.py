@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from clearhead.data.judging.text_style import InputStyle
 from clearhead.data.labels import Labels
@@ -302,7 +302,9 @@ def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[
         DataError: it is a table or a mapping, whose items are the names of its columns.
         TypeError: it is a single string or example.
     """
-    if isinstance(values, str | bytes | Labelled) or getattr(values, "ndim", 1) == 0:
+    if getattr(values, "ndim", 1) == 0:
+        values = cast("np.generic", values).item()
+    if isinstance(values, str | bytes | Labelled):
         one = "example" if isinstance(values, Labelled) else "string"
         raise TypeError(f"{what} is a single {one}: give a list of {what}")
     columns = values if isinstance(values, Mapping) else getattr(values, "columns", None)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clearhead.api.classifier import Classifier
 from clearhead.api.loading import LoadOptions, load_classifier
 from clearhead.api.training import train
 from clearhead.data.labels import Labels
@@ -83,21 +84,14 @@ def cross_validate(
     truth = truth_of(examples, labels)
     found, thresholds = np.zeros(truth.shape), np.ones(truth.shape)
     linear = np.zeros(truth.shape) if is_available() else None
-    data = replace(config.data, train=(), validation=(), test=())
     scores = list[float]()
     for number in range(folds):
         held_out = np.flatnonzero(numbers == number)
         others = [each for each, n in zip(examples, numbers, strict=True) if n != number]
-        with TemporaryDirectory() as folder:
-            run = replace(config, data=data, folder=folder, seed=seed)
-            ended = train(run, examples=others, restart=True, observers=(), resumable=False)
-            if not ended.finished:
-                raise KeyboardInterrupt
-            model = load_classifier(folder, options)
-            own = np.array([labels.index(name) for name in model.labels])
-            thresholds[np.ix_(held_out, own)] = model.thresholds
-            tested = [examples[i] for i in held_out]
-            found[np.ix_(held_out, own)] = model.probabilities(tested)
+        model = _trained(replace(config, seed=seed), others, options)
+        tested = [examples[i] for i in held_out]
+        own = np.ix_(held_out, np.array([labels.index(name) for name in model.labels]))
+        found[own], thresholds[own] = model.probabilities(tested), model.thresholds
         if linear is not None:
             linear = _add_linear(linear, others, tested, held_out, labels, config)
         decided = config.classifier.multi_label, thresholds[held_out]
@@ -109,6 +103,19 @@ def cross_validate(
     system = ClassifierSystem(config, labels, lambda _: found, baseline, thresholds)
     name = config.folder or "this run"
     return Validated(score_classifiers(read[0].where, {name: system}, {name: examples}), scores)
+
+
+def _trained(
+    config: RunConfig, examples: Sequence[Labelled[Any]], options: LoadOptions | None
+) -> Classifier:
+    """The model of the run with these examples instead of its files."""
+    data = replace(config.data, train=(), validation=(), test=())
+    with TemporaryDirectory() as folder:
+        run = replace(config, data=data, folder=folder)
+        ended = train(run, examples=examples, restart=True, observers=(), resumable=False)
+        if not ended.finished:
+            raise KeyboardInterrupt
+        return load_classifier(folder, options)
 
 
 def _add_linear(

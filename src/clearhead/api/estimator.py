@@ -342,7 +342,7 @@ class Estimator:
         return self._request("score", sample_weight=sample_weight)
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """What `set_fit_request` and `set_score_request` were told."""
+        """The requests of `set_fit_request` and `set_score_request`."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         found = getattr(self, "_metadata_request", None)  # scikit-learn's `clone` copies it
@@ -442,10 +442,10 @@ class Estimator:
         found = items_of(groups, "groups")
         if len(found) != len(examples):
             raise DataError(f"there are {len(examples):,} examples and {len(found):,} groups")
-        if any(map(is_missing, found)):
-            number = 1 + [*map(is_missing, found)].index(True)
-            what = "the group is missing"
-            raise DataError(what, where=f"example {number}", todo="give each example a group")
+        for number, group in enumerate(found, start=1):
+            if is_missing(group):
+                what, todo = "the group is missing", "give each example a group"
+                raise DataError(what, where=f"example {number}", todo=todo)
         pairs = zip(examples, found, strict=True)
         return [example._replace(group=f"group {group}") for example, group in pairs]
 
@@ -460,7 +460,8 @@ class Estimator:
         # A parameter grid may hold numpy's numbers, or arrays.
         numpys = np.generic, np.ndarray
         given = {name: x.tolist() if isinstance(x, numpys) else x for name, x in self._given()}
-        if given.get("epochs") in (0, -1):  # for a run 0 means no limit
+        epochs = given.get("epochs")
+        if isinstance(epochs, int) and epochs < 1:  # for a run 0 means no limit
             raise ConfigError("epochs must be at least 1", setting=SETTINGS["epochs"])
         settings = {path: given[name] for name, path in self.settings.items() if name in given}
         # Checks the numbers that the plan is computed from. Whether the heads divide the width, the

@@ -10,7 +10,7 @@ none (`multi_label`), each label has its own sigmoid.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,11 +92,7 @@ def fit_temperature(
 
 
 def fit_factors(
-    logits: np.ndarray,
-    margins: np.ndarray,
-    truth: np.ndarray,
-    multi_label: bool = False,
-    share: float = SHARES["text"],
+    logits: np.ndarray, margins: np.ndarray, truth: np.ndarray, multi_label: bool, share: float
 ) -> tuple[float, float]:
     """The factors of logits and margins whose sum has the lowest negative log-likelihood.
 
@@ -104,65 +100,58 @@ def fit_factors(
     log-concave in them, so Newton's method finds the optimum. Like the prior of `fit_temperature`,
     normal distributions around 1 and `share` keep a few examples from deciding alone.
     """
-    parts, usual = np.stack((_finite(logits), _finite(margins))), np.array([1.0, share])
-    factors = _newton(usual, [0, 1], usual, parts, truth, multi_label)
+    usual = np.array([1.0, share])
+    mixture = _Mixture(np.stack((_finite(logits), _finite(margins))), truth, multi_label, usual)
+    factors = mixture.minimised(usual, [0, 1])
     for index, least in enumerate((1 / HIGHEST_TEMPERATURE, 0.0)):
         if factors[index] < least:
             factors[index] = least
-            factors = _newton(factors, [1 - index], usual, parts, truth, multi_label)
+            factors = mixture.minimised(factors, [1 - index])
     of_logits, of_margins = np.maximum(factors, (1 / HIGHEST_TEMPERATURE, 0.0)).tolist()
     return of_logits, of_margins
 
 
-def _newton(factors: np.ndarray, free: list[int], *given: Any) -> np.ndarray:
-    """The factors after the minimisation of `_loss_of` over the free ones, for what it is given."""
-    factors, loss = factors.copy(), _loss_of(factors, *given)
-    truth = given[2]
-    for _ in range(MOST_STEPS):
-        gradient, curvature = _slopes(factors, *given)
-        step = np.zeros(2)
-        step[free] = np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
-        # The whole step may be too long where the likelihood is not quadratic.
-        while (new := _loss_of(factors - step, *given)) > loss:
-            step /= 2
-        factors, loss, gain = factors - step, new, loss - new
-        if gain <= SMALLEST_GAIN * len(truth):
-            break
-    return factors
+class _Mixture(NamedTuple):
+    """Logits and margins (2, N, labels) that are added, and the usual factors (2,) of a prior."""
 
+    parts: np.ndarray
+    truth: np.ndarray
+    multi_label: bool
+    usual: np.ndarray
 
-def _loss_of(
-    factors: np.ndarray,
-    usual: np.ndarray,
-    parts: np.ndarray,
-    truth: np.ndarray,
-    multi_label: bool,
-) -> float:
-    """The summed negative log-likelihood of parts (2, N, labels) times their factors, and prior.
+    def minimised(self, factors: np.ndarray, free: list[int]) -> np.ndarray:
+        """The factors after the minimisation of the loss over the free ones."""
+        factors, loss = factors.copy(), self.loss(factors)
+        for _ in range(MOST_STEPS):
+            gradient, curvature = self.slopes(factors)
+            step = np.zeros(2)
+            step[free] = np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
+            # The whole step may be too long where the likelihood is not quadratic.
+            while (new := self.loss(factors - step)) > loss:
+                step /= 2
+            factors, loss, gain = factors - step, new, loss - new
+            if gain <= SMALLEST_GAIN * len(self.truth):
+                break
+        return factors
 
-    `usual` (2,) is the mean of the prior.
-    """
-    found = probabilities(np.tensordot(factors, parts, 1), 1.0, multi_label)
-    likelihood = negative_log_likelihood(found, truth, multi_label) * len(truth)
-    return likelihood + float(((factors - usual) ** 2).sum()) / 2
+    def loss(self, factors: np.ndarray) -> float:
+        """The summed negative log-likelihood, and the prior."""
+        likelihood = negative_log_likelihood(self._found(factors), self.truth, self.multi_label)
+        return likelihood * len(self.truth) + float(((factors - self.usual) ** 2).sum()) / 2
 
+    def slopes(self, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The gradient (2,) and the second derivatives (2, 2) of the loss."""
+        parts, found = self.parts, self._found(factors)
+        gradient = np.tensordot(parts, found - self.truth, 2) + factors - self.usual
+        if self.multi_label:
+            spread = np.einsum("inl,jnl,nl->ij", parts, parts, found * (1 - found))
+        else:
+            around = parts - (parts * found).sum(axis=2, keepdims=True)
+            spread = np.einsum("inl,jnl,nl->ij", around, around, found)
+        return gradient, spread + np.eye(2)
 
-def _slopes(
-    factors: np.ndarray,
-    usual: np.ndarray,
-    parts: np.ndarray,
-    truth: np.ndarray,
-    multi_label: bool,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The gradient (2,) and the second derivatives (2, 2) of `_loss_of`."""
-    found = probabilities(np.tensordot(factors, parts, 1), 1.0, multi_label)
-    gradient = np.tensordot(parts, found - truth, 2) + factors - usual
-    if multi_label:
-        spread = np.einsum("inl,jnl,nl->ij", parts, parts, found * (1 - found))
-    else:
-        around = parts - (parts * found).sum(axis=2, keepdims=True)
-        spread = np.einsum("inl,jnl,nl->ij", around, around, found)
-    return gradient, spread + np.eye(2)
+    def _found(self, factors: np.ndarray) -> np.ndarray:
+        return probabilities(np.tensordot(factors, self.parts, 1), 1.0, self.multi_label)
 
 
 def fit_thresholds(probabilities: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ from clearhead.folder.model_folder import (
     new_folder,
     open_folder,
     read_temperature,
+    read_thresholds,
     replace_files,
     write_folder,
     written,
@@ -113,6 +114,8 @@ def _write(path: Path, found: ModelFolder, run: Any, model: nn.Module) -> None:
     files[WEIGHTS] = partial(save_tensors, tensors=parameters_of(model), facts={})
     files[PROVENANCE] = written(json_bytes(facts))
     if run.task == "classification":
-        scores = {"scores": {"temperature": read_temperature(found)}}
+        scores: dict[str, Any] = {"scores": {"temperature": read_temperature(found)}}
+        if run.classifier.multi_label:
+            scores["thresholds"] = read_thresholds(found, len(Labels.of(found)))
         files[SCORES] = written(json_bytes(scores))
     replace_files(path, files)

@@ -257,12 +257,7 @@ class ClassificationTask:
         if not np.isfinite(logits).all():
             return diverged(self.measure)
         if model.linear is not None:
-            factors = 1.0, self._share
-            if len(truth) >= FEWEST:
-                margins = self._margins
-                factors = fit_factors(logits, margins, truth, self.multi_label, self._share)
-            model.linear.factors.copy_(torch.tensor(factors))
-            logits = factors[0] * logits + factors[1] * self._margins
+            logits = self._mixed(logits, model.linear)
         uncalibrated = probabilities(logits, 1.0, self.multi_label)
         temperature = 1.0
         if len(truth) >= FEWEST:
@@ -293,6 +288,14 @@ class ClassificationTask:
                 for example, row in zip(data.validation[:SAMPLES], calibrated, strict=False)
             ),
         )
+
+    def _mixed(self, logits: np.ndarray, linear: LinearClassifier) -> np.ndarray:
+        """The encoder's logits for the validation examples with the margins; sets the factors."""
+        truth, factors = self._validation_truth, (1.0, self._share)
+        if len(truth) >= FEWEST:
+            factors = fit_factors(logits, self._margins, truth, self.multi_label, self._share)
+        linear.factors.copy_(torch.tensor(factors))
+        return factors[0] * logits + factors[1] * self._margins
 
     def _class_weights(self) -> Tensor:
         """The weight of each label in the loss (labels,): 1, or balanced.
