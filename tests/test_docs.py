@@ -58,7 +58,7 @@ DIFFERS = {
     r"(\d+ min )?\d+ s\b": "0 s",
     r"cpu bf16": "cpu float32",
     r"^memory: a bf16 kernel .*\n": "",
-    r"^(validation: .*?), .*": r"\1",
+    r"^(validation[^:]*: .*?), .*": r"\1",
     r"^(finished at .*: \w+).*;": r"\1;",
     r"^(clearhead: translation: ).*": r"\1",
     r"\bp < ": "p = ",

@@ -337,7 +337,6 @@ NOT_FOR_SEQUENCES = {
     "check_sample_weights_shape": FOUR,
     "check_sample_weights_not_overwritten": FOUR,
     "check_sample_weight_equivalence_on_dense_data": "other sequences make other batches",
-    "check_methods_subset_invariance": "in batches of other sizes float32 rounds otherwise",
 }
 """The checks of scikit-learn that fail, each with the reason why it does not apply."""
 
