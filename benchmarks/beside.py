@@ -11,8 +11,9 @@ waits. They work in turns, alone and beside 1, 2 and 4 busy processes; the weigh
 random. Records are written after each turn, so the script can be interrupted. The length of the
 turns is chosen so that `--minutes` are kept.
 
-With `--programs` the works are `make demo` and `TextClassifier.fit`, started as a user starts them:
-with no variable that says how threads wait. `--source` names the source tree whose programs run.
+With `--programs` the works are `make demo` and the training of a classifier, started as a user
+starts them: with no variable that says how threads wait. `--source` names the source tree whose
+programs run.
 """
 
 from __future__ import annotations
@@ -97,16 +98,20 @@ while os.getppid() == {parent}:
 
 FIT = """
 import random
+from dataclasses import replace
 import clearhead
 chance = random.Random(1)
 y = [chance.choice("abcdef") for _ in range(5000)]
 texts = [" ".join([label, *(f"w{chance.randrange(4000)}" for _ in range(9))]) for label in y]
-clearhead.TextClassifier(epochs=10_000, folder="runs/fit").fit(texts, y)
+examples = list(zip(texts, y))
+config = clearhead.propose(examples, "runs/fit")
+config = replace(config, training=replace(config.training, max_epochs=10_000))
+clearhead.train(config, examples=examples)
 """
 
 PROGRAMS = {
     "demo": ("make demo", ["examples/demo.py"], "runs/phrasebook-en-es"),
-    "fit": ("TextClassifier.fit", ["-c", FIT], "runs/fit"),
+    "fit": ("the training of a classifier", ["-c", FIT], "runs/fit"),
 }
 """Of each program: its name, the arguments of Python, and the folder of its first run."""
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas
 import pytest
 import sklearn
+import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -26,7 +27,6 @@ from clearhead.errors import (
     InputError,
     ModelFolderError,
     NotTrainedError,
-    TrainingError,
 )
 
 SMALL: dict[str, Any] = dict(
@@ -176,6 +176,23 @@ def test_sequences_to_classify_have_the_features_of_the_training(
     with pytest.raises(TypeError):
         fitted.predict("a")
     assert fitted.predict([]).shape == (0,)
+    for turned in (np.zeros((4, 2, 30)), [np.zeros((2, 30)), np.zeros((2, 31))]):
+        with pytest.raises(InputError) as caught:
+            fitted.predict(turned)
+        assert "in fit" in str(caught.value.todo)
+
+
+def test_sequences_of_one_feature_may_have_another_form_than_in_fit() -> None:
+    row = EQUAL[..., 0]
+    by_rows = small(epochs=1).fit(row, LABELS)
+    expected = by_rows.predict_proba(row)
+    for form in ([*row], row[..., None], pandas.Series([*row])):
+        np.testing.assert_array_equal(by_rows.predict_proba(form), expected)
+    assert by_rows.predict([row[0][:20]]).shape == (1,)
+    with pytest.raises(InputError, match="25 features"):
+        by_rows.predict(row[:, :25])
+    by_column = small(epochs=1).fit(pandas.Series([*row]), LABELS)
+    np.testing.assert_array_equal(by_column.predict_proba(row), expected)
 
 
 def test_few_sequences_have_random_kernels_as_long_as_the_longest(
@@ -196,18 +213,29 @@ def test_missing_values_are_filled() -> None:
     assert model.score(holes, LABELS) > 0.8
 
 
-def test_a_folder_is_a_model_folder(tmp_path: Path) -> None:
-    model = small(folder=tmp_path / "waves", epochs=1).fit(WAVES, LABELS)
-    loaded = load_classifier(tmp_path / "waves")
-    np.testing.assert_array_equal(loaded.probabilities(UNSEEN), model.predict_proba(UNSEEN))
-    assert clearhead.export_model(model, "onnx", tmp_path / "onnx").exists()
-    with pytest.raises(TrainingError, match="another kind"):
-        clearhead.TextClassifier(folder=tmp_path / "waves").fit(["a b"] * 60, LABELS)
+def test_frames_without_any_value_at_the_end_are_padding(fitted: FeatureClassifier) -> None:
+    padded = np.full((len(UNSEEN), 50, 2), np.nan)
+    for row, frames in zip(padded, UNSEEN, strict=True):
+        row[: len(frames)] = frames
+    np.testing.assert_allclose(
+        fitted.predict_proba(padded), fitted.predict_proba(UNSEEN), atol=1e-6
+    )
 
 
-def test_without_a_folder_it_can_be_saved_and_exported(
-    tmp_path: Path, fitted: FeatureClassifier
-) -> None:
+def test_the_width_follows_the_number_of_heads() -> None:
+    assert small(d_model=None, heads=5, epochs=1).fit(WAVES, LABELS).score(UNSEEN, RIGHT) >= 0
+
+
+def test_masked_values_are_missing() -> None:
+    masked = [np.ma.masked_greater(frames, 1.5) for frames in WAVES]
+    with pytest.raises(InputError, match="missing"):
+        small().fit(masked, LABELS)
+    holes = [frames.filled(np.nan) for frames in masked]
+    one, two = (small(epochs=1, missing="mean").fit(each, LABELS) for each in (masked, holes))
+    np.testing.assert_array_equal(one.predict_proba(UNSEEN), two.predict_proba(UNSEEN))
+
+
+def test_it_can_be_saved_and_exported(tmp_path: Path, fitted: FeatureClassifier) -> None:
     copied = pickle.loads(pickle.dumps(fitted))
     folder = copied.save(tmp_path / "waves")
     np.testing.assert_array_equal(
@@ -225,11 +253,14 @@ def test_without_a_folder_it_can_be_saved_and_exported(
         small().save(tmp_path / "other")
 
 
-def test_the_names_of_features_are_those_of_the_training() -> None:
+def test_the_names_of_features_are_those_of_the_training(tmp_path: Path) -> None:
     tables = [pandas.DataFrame(frames, columns=["a", "b"]) for frames in WAVES]
     model = small(epochs=1).fit(tables, LABELS)
     assert model.feature_names_in_.tolist() == ["a", "b"]
     expected = model.predict_proba(tables)
+    loaded = load_classifier(model.save(tmp_path / "named"))
+    swapped = [table[["b", "a"]] for table in tables]
+    np.testing.assert_array_equal(loaded.probabilities(swapped), expected)
     for form in (nested, long_table):
         assert form(EQUAL).columns.tolist() == ["a", "b"]
         model.predict(form(EQUAL))
@@ -307,8 +338,16 @@ def test_scikit_learns_metadata_routing_brings_groups_and_weights(
         np.testing.assert_array_equal(fold_groups, groups[np.isin(weights, fold_weights)])
 
 
+def test_tensors_are_arrays_unless_they_have_a_gradient(fitted: FeatureClassifier) -> None:
+    tensors = [torch.tensor(frames) for frames in UNSEEN]
+    np.testing.assert_array_equal(fitted.predict(tensors), fitted.predict(UNSEEN))
+    with pytest.raises(InputError, match="not numbers"):
+        fitted.predict([tensors[0].requires_grad_()])
+
+
 def test_its_text_has_the_arguments_that_were_given() -> None:
-    assert repr(FeatureClassifier()) == "FeatureClassifier()"
+    for default in (FeatureClassifier(), pickle.loads(pickle.dumps(FeatureClassifier()))):
+        assert repr(default) == "FeatureClassifier()"
     assert repr(FeatureClassifier(epochs=3, missing="zero")) == (
         "FeatureClassifier(epochs=3, missing='zero')"
     )

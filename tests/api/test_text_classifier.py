@@ -36,7 +36,6 @@ from clearhead.folder.files import read_json
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.events import RunEnded
-from small_runs import feature_run, small_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
@@ -171,35 +170,18 @@ def test_a_class_of_one_text_is_learned_too() -> None:
 # What is kept.
 
 
-def test_a_folder_that_is_named_is_a_model_folder_of_what_was_learned_last(tmp_path: Path) -> None:
-    model = small(folder=tmp_path / "colours", epochs=1)
-    model.fit(TEXTS, LABELS)
-    model.fit(TEXTS, [label.upper() for label in LABELS])
-    loaded = clearhead.load(tmp_path / "colours", device="cpu")
+def test_what_is_saved_is_a_model_folder(tmp_path: Path) -> None:
+    model = small(epochs=1).fit(TEXTS, LABELS)
+    loaded = clearhead.load(model.save(tmp_path / "colours"), device="cpu")
     assert isinstance(loaded, clearhead.Classifier)
-    assert loaded.labels == ("COLD", "WARM")
+    assert loaded.labels == ("cold", "warm")
     np.testing.assert_array_equal(loaded.probabilities(UNSEEN), model.predict_proba(UNSEEN))
     scores = read_json(tmp_path / "colours" / "scores.json")["scores"]
     assert {"ece", "ece_uncalibrated"} <= scores.keys()
     assert model.model_.temperature == scores["temperature"]
 
 
-@pytest.mark.slow
-def test_a_model_of_another_kind_is_not_replaced(tmp_path: Path) -> None:
-    for config in (feature_run(tmp_path, "features"), small_run(tmp_path, "pairs", max_steps=1)):
-        train(config, observers=())
-        before = {path: path.read_bytes() for path in Path(config.folder).glob("*.*")}
-        with pytest.raises(TrainingError) as caught:
-            small(folder=config.folder).fit(TEXTS, LABELS)
-        assert caught.value.where == config.folder
-        assert "folder=" in str(caught.value.todo)
-        assert "--" not in str(caught.value.todo)
-        assert {path: path.read_bytes() for path in Path(config.folder).glob("*.*")} == before
-
-
-def test_without_a_folder_nothing_is_left_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     model = small(epochs=1).fit(TEXTS, LABELS)
@@ -316,16 +298,6 @@ def test_numbers_to_predict_are_refused_as_regression(labels: Any) -> None:
         small().fit(TEXTS, labels)
     assert NO_REGRESSION in str(caught.value.todo)
     assert_for_caller(caught.value)
-
-
-@pytest.mark.parametrize("name", ["taken", "n_heads=8", "model.dropout"])
-def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, name: str) -> None:
-    taken = tmp_path / name
-    taken.write_text("a file")
-    with pytest.raises(TrainingError) as caught:
-        small(folder=taken).fit(TEXTS, LABELS)
-    assert caught.value.where == str(taken)
-    assert "folder" in (caught.value.todo or "")
 
 
 @pytest.mark.parametrize("epochs", [1, 40])
@@ -464,13 +436,13 @@ def test_lists_of_labels_have_to_be_a_matrix(several: Any) -> None:
 
 def test_heads_and_width_go_together_whatever_is_given() -> None:
     every: list[dict[str, Any]] = [
-        *({"heads": 6}, {"d_model": 50}, {"d_model": 100}, {"heads": 3, "d_model": 45})
+        *({"heads": 6}, {"heads": 7}, {"d_model": 50}, {"d_model": 100}, {"heads": 3, "d_model": 45})
     ]
     for given in every:
         model = TextClassifier(epochs=1, **given).fit(TEXTS, LABELS).model_.config.model
         assert model.d_model % model.n_heads == 0
     with pytest.raises(ConfigError):
-        TextClassifier(heads=7).fit(TEXTS, LABELS)
+        TextClassifier(heads=7, d_model=50).fit(TEXTS, LABELS)
 
 
 def test_missing_groups_are_refused() -> None:
@@ -528,7 +500,7 @@ def test_a_seed_may_be_a_generator_or_none() -> None:
 
 @pytest.mark.slow
 def test_it_starts_from_a_model(tmp_path: Path) -> None:
-    small(folder=tmp_path / "first").fit(TEXTS, LABELS)
+    small().fit(TEXTS, LABELS).save(tmp_path / "first")
     new, labels = coloured(24, seed=5)
     renamed = [f"{label}!" for label in labels]
     model = TextClassifier(start_from=tmp_path / "first", learning_rate=1e-2).fit(new, renamed)
@@ -579,7 +551,7 @@ def test_advice_names_arguments(
 
 
 def test_every_argument_of_training_has_a_setting() -> None:
-    others = {"words", "class_weight", "missing", "start_from", "folder", "verbose"}
+    others = {"words", "class_weight", "missing", "start_from", "verbose"}
     assert TextClassifier.settings.keys() | others == TextClassifier().get_params().keys()
     assert not TextClassifier.settings.keys() & others
 
@@ -720,7 +692,7 @@ def test_it_is_a_classifier_so_that_folds_have_all_labels() -> None:
 def config_on(texts: list[str], **choices: Any) -> RunConfig:
     model = TextClassifier(**choices)
     targets = model._targets(["ab"[number % 2] for number in range(len(texts))], len(texts))
-    examples = model._examples(texts, targets, np.ones(len(texts)))
+    examples = model._examples(Inputs(texts), targets, np.ones(len(texts)))
     return model._run(examples, False, "folder")
 
 
@@ -779,7 +751,7 @@ def test_only_an_argument_gives_classes_weights() -> None:
         ("balanced", "balanced", "macro_f1"),
     ):
         model = TextClassifier(class_weight=given, validation_share=0.5)
-        examples = model._examples(texts, model._targets(labels, 4000), np.ones(4000))
+        examples = model._examples(Inputs(texts), model._targets(labels, 4000), np.ones(4000))
         config = model._run(examples, False, "folder")
         assert (config.classifier.class_weights, config.measure) == (weights, measure)
 

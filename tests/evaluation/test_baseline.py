@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.abc
 import json
+import dataclasses
 import random
 import sys
 from collections.abc import Sequence
@@ -31,7 +32,6 @@ from clearhead.evaluation.baseline import (
     baseline_on_validation,
     fit_baseline,
 )
-from clearhead.evaluation.calibration import SHARES
 from clearhead.folder.model_folder import open_folder
 from clearhead.settings import config_from
 from clearhead.settings.declare import Runs
@@ -64,7 +64,7 @@ def test_it_is_scikit_learns_one_versus_rest_model_on_words_and_characters() -> 
     characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
     tfidf = make_union(words, characters)
     linear = LinearSVC(random_state=0).fit(tfidf.fit_transform(texts), truth.argmax(axis=1))
-    odds = np.exp(-SHARES["text"] * linear.decision_function(tfidf.transform(unseen)))
+    odds = np.exp(-4.0 * linear.decision_function(tfidf.transform(unseen)))
     expected = 1 / (1 + odds)
     found = fit_baseline(examples_of(texts), truth, TEXTS)
     np.testing.assert_allclose(
@@ -73,6 +73,28 @@ def test_it_is_scikit_learns_one_versus_rest_model_on_words_and_characters() -> 
         rtol=1e-3,
     )
     assert found.amount == "120 texts"
+
+
+def test_it_reads_the_vectors_of_an_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, truth = texts_of(120)
+    vectors = np.random.default_rng(1).normal(size=(120, 5)) * (1, 2, 3, 1e3, 0) + truth[:, :1]
+    of_text = dict(zip(texts, vectors, strict=True))
+
+    def encode(examples: Sequence[Labelled[Any]]) -> np.ndarray:
+        return np.stack([of_text[each.input] for each in examples])
+
+    scaled = (vectors - vectors.mean(axis=0)) / np.maximum(vectors.std(axis=0), 1e-9) / np.sqrt(5)
+    linear = LinearSVC(random_state=0).fit(scaled, truth.argmax(axis=1))
+    expected = 1 / (1 + np.exp(-4.0 * linear.decision_function(scaled)))
+    found = fit_baseline(examples_of(texts), truth, TEXTS, encode)
+    np.testing.assert_allclose(
+        found.probabilities(examples_of(texts)),
+        expected / expected.sum(axis=1, keepdims=True),
+        rtol=1e-3,
+    )
+    assert found.features == "vectors of the pretrained encoder"
+    monkeypatch.setattr(baseline, "MOST_VECTORS", 50)
+    assert fit_baseline(examples_of(texts), truth, TEXTS, encode).amount == "50 of 120 texts"
 
 
 def test_it_learns_several_labels_a_text() -> None:
@@ -120,6 +142,24 @@ def test_training_ends_with_the_scores_of_both(tmp_path: Path) -> None:
     assert f"this model: accuracy {ended.scores['accuracy']:.2f}" in note.text
     # Before training, the score is the same.
     assert note.text.startswith(baseline_on_files(config) or "nothing")
+
+
+@pytest.mark.slow
+def test_a_run_that_starts_from_an_encoder_has_scores_of_its_vectors_first(tmp_path: Path) -> None:
+    first = text_run(tmp_path)
+    train(first, observers=())
+    watcher = Watcher()
+    training = dataclasses.replace(first.training, max_steps=2)
+    folder = {"folder": str(tmp_path / "second"), "start_from": first.folder}
+    train(dataclasses.replace(first, training=training, **folder), observers=[watcher])
+    lines = [each.text for each in watcher.events if isinstance(each, Note)]
+    found = [line for line in lines if line.startswith("linear baseline")]
+    assert [line.split(")")[0] for line in found] == [
+        "linear baseline (vectors of the pretrained encoder",
+        "linear baseline (TF-IDF of words and characters",
+    ]
+    # The encoder has learned the same labels.
+    assert float(found[0].split("accuracy ")[1].split()[0]) > 80
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from clearhead.evaluation.calibration import (
     HIGHEST_TEMPERATURE,
     LOWEST_TEMPERATURE,
     LOWEST_THRESHOLD,
-    SHARES,
     THRESHOLD,
     decisions,
     expected_calibration_error,
@@ -168,17 +167,16 @@ def test_if_all_temperatures_are_equally_good_it_is_one(multi_label: bool) -> No
 
 
 @KINDS
-@pytest.mark.parametrize("share", [2.0, 4.0])
-def test_no_other_factors_are_likelier(multi_label: bool, share: float) -> None:
+def test_no_other_factors_are_likelier(multi_label: bool) -> None:
     rng = np.random.default_rng(2)
     for noise in (0.5, 2.0, 8.0):
         sure, truth = sampled(400, 4, multi_label, seed=3)
         parts = [sure + noise * rng.normal(size=sure.shape) for _ in range(2)]
-        best = fit_factors(parts[0], parts[1], truth, multi_label, share)
+        best = fit_factors(parts[0], parts[1], truth, multi_label)
         grid = [(a, b) for a in np.linspace(0.05, 4, 20) for b in np.linspace(0, 8, 20)]
         losses = [
             plain_likelihood(a * parts[0] + b * parts[1], truth, 1.0, multi_label) * len(truth)
-            + ((a - 1) ** 2 + (b - share) ** 2) / 2
+            + ((a / 0.4 - 1) ** 2 + (b / 3.2 - 1) ** 2) * 2
             for a, b in [best, *grid]
         ]
         assert losses[0] <= min(losses) + 1e-6
@@ -188,20 +186,19 @@ def test_no_other_factors_are_likelier(multi_label: bool, share: float) -> None:
 def test_what_contradicts_the_truth_gets_the_lowest_factor(multi_label: bool) -> None:
     logits, truth = sampled(400, 3, multi_label, seed=5)
     wrong = np.where(truth, -3.0, 3.0)
-    alone, none = fit_factors(logits, wrong, truth, multi_label, 4.0)
+    alone, none = fit_factors(logits, wrong, truth, multi_label)
     assert none == 0.0
     # Calibrated logits keep their scale, if nothing else is there.
     assert alone == pytest.approx(1.0, rel=0.2)
-    assert fit_factors(wrong, logits, truth, multi_label, 4.0)[0] == 1 / HIGHEST_TEMPERATURE
+    assert fit_factors(wrong, logits, truth, multi_label)[0] == 1 / HIGHEST_TEMPERATURE
 
 
 @KINDS
 def test_one_example_leaves_the_usual_factors(multi_label: bool) -> None:
     truth = np.array([[True, False]])
     right = np.where(truth, 5.0, -5.0)
-    for share in SHARES.values():
-        found = fit_factors(right, right, truth, multi_label, share)
-        assert found == pytest.approx((1, share), rel=0.01)
+    found = fit_factors(right, right, truth, multi_label)
+    assert found == pytest.approx((0.4, 3.2), rel=0.01)
 
 
 # Calibration error

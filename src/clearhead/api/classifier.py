@@ -350,4 +350,9 @@ def is_empty(raw: Any) -> bool:
 
 
 def _example(raw: Any, name: str) -> Labelled:
-    return raw if isinstance(raw, Labelled) else Labelled(raw, (), name)
+    """An input as an example; of a table of frames the columns have names."""
+    if isinstance(raw, Labelled):
+        return raw
+    columns = tuple(getattr(raw, "columns", ()))
+    named = all(isinstance(column, str) for column in columns)
+    return Labelled(raw, (), name, columns if named else ())

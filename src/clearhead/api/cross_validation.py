@@ -18,7 +18,13 @@ from clearhead.data.reading.labelled import Labelled, in_columns
 from clearhead.data.reading.parts import Parts, parts_of
 from clearhead.data.validation_split import fold_numbers
 from clearhead.errors import ConfigError, DataError
-from clearhead.evaluation.baseline import BaselineError, LinearBaseline, fit_baseline, is_available
+from clearhead.evaluation.baseline import (
+    FEATURES,
+    BaselineError,
+    LinearBaseline,
+    fit_baseline,
+    is_available,
+)
 from clearhead.evaluation.class_scores import ClassifierScores, correct_answers, truth_of
 from clearhead.evaluation.evaluate import ClassifierSystem, Report, score_classifiers
 from clearhead.settings import RunConfig
@@ -141,4 +147,5 @@ def _as_baseline(
     if probabilities is None:
         return None
     used = examples - examples // folds
-    return LinearBaseline(config.kind, used, examples, lambda _: probabilities)
+    features = FEATURES[config.kind]
+    return LinearBaseline(config.kind, features, used, examples, lambda _: probabilities)

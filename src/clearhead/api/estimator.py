@@ -28,9 +28,7 @@ from clearhead.errors import (
     ConfigError,
     DataError,
     InputError,
-    ModelFolderError,
     NotTrainedError,
-    TrainingError,
     type_of,
     warn,
 )
@@ -38,7 +36,6 @@ from clearhead.folder.model_folder import (
     PROVENANCE,
     SCORES,
     ModelFolder,
-    open_folder,
     write_model,
 )
 from clearhead.settings import RunConfig
@@ -51,7 +48,6 @@ with short_waits():  # a process of joblib imports this module first, and these 
     from clearhead.training.display import INTERVAL_S, PlainLines
     from clearhead.training.events import Event, RunEnded, RunStarted, Validated
     from clearhead.training.loop import IF_MEMORY_IS_FULL
-    from clearhead.training.run_folder import ELSEWHERE
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -102,8 +98,8 @@ IN_PYTHON = {
     NONE_TO_VALIDATE: "give more examples, or raise validation_share",
     LEAVE_OUT: f'{LEAVE_OUT}, or fit with missing="empty"',
     f"{IN_MEMORY}; {INSIST}": "give the examples first, then their labels: fit(X, y)",
-    ELSEWHERE: "choose another folder: folder='runs/other'",
     'train with data.missing = "interpolate"': 'fit with missing="interpolate"',
+    "data.missing sets": "missing sets",
     # A name without a section, such as seed, may be a word of the user's.
     **{path: name for name, path in SETTINGS.items() if "." in path},
 }
@@ -160,7 +156,6 @@ class Estimator:
     random_state: Any = 1
     threads: int = 0
     device: str = "auto"
-    folder: str | Path | None = None
     verbose: bool | int = False
 
     settings: ClassVar[Mapping[str, str]] = SETTINGS
@@ -194,7 +189,7 @@ class Estimator:
             ConfigError: an argument of the constructor is wrong.
             InputError: the inputs or labels cannot be used; it is a DataError and a ValueError.
             ModelFolderError: the model of `start_from` cannot be used.
-            TrainingError: training diverged, or `folder` cannot be used.
+            TrainingError: training diverged.
             TypeError: `X` or `y` is a single string.
             ClearheadError: the memory of the GPU is full.
 
@@ -207,9 +202,8 @@ class Estimator:
             if len(targets.numbers) == 1:
                 raise DataError("there is one sample, which leaves none to validate on")
             weights = self._weights(sample_weight, targets)
-            examples = self._examples(inputs.values, targets, weights, groups)
-            config = self._run(examples, targets.has_several, self.folder or temporary)
-            _refuse_other_model(Path(config.folder), self.kind)
+            examples = self._examples(inputs, targets, weights, groups)
+            config = self._run(examples, targets.has_several, temporary)
             observers = []
             if self.verbose and sys.stdout is not None:
                 observers = [_Lines(sys.stdout, type(self).__name__)]
@@ -219,7 +213,7 @@ class Estimator:
             if not ended.finished:
                 raise KeyboardInterrupt
             model = load_classifier(config.folder, device=self.device, threads=self.threads)
-            # In memory, so that `save` has them when the folder is gone.
+            # In memory, because the folder will be gone.
             model.folder = model.folder.with_files(SCORES, PROVENANCE)
             _warn_of_examples(model.folder, self._unit)
         self.classes_, self.model_ = targets.classes, model
@@ -362,8 +356,11 @@ class Estimator:
         return self
 
     def __repr__(self) -> str:
-        given = ((each.name, getattr(self, each.name), each.default) for each in fields(self))
-        changed = [f"{name}={value!r}" for name, value, default in given if value is not default]
+        changed = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if type(value) is not type(each.default) or value != each.default:
+                changed.append(f"{each.name}={value!r}")
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -426,17 +423,18 @@ class Estimator:
 
     def _examples(
         self,
-        values: Sequence[Any],
+        inputs: Inputs,
         targets: Targets,
         weights: np.ndarray,
         groups: Iterable[Any] | None = None,
     ) -> list[Labelled[Any]]:
         """The training examples; a DataError if they cannot be used."""
-        if not any(map(len, values)):
+        if not any(map(len, inputs.values)):
             raise DataError(f"there are no {self._unit}, or all are empty")
         labels = [[targets.names[n] for n in each] for each in targets.numbers]
-        given = list(zip(values, labels, weights.tolist(), strict=True))
+        given = list(zip(inputs.values, labels, weights.tolist(), strict=True))
         examples = labelled_examples(given, "train", self._input, targets.has_several)
+        examples = [example._replace(columns=inputs.names) for example in examples]
         if groups is None:
             return examples
         found = items_of(groups, "groups")
@@ -615,18 +613,6 @@ def _seed(random_state: Any) -> int:
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
     return random_state
-
-
-def _refuse_other_model(folder: Path, kind: Runs) -> None:
-    """Check that the model in a folder, if there is one, is of this kind."""
-    with suppress(ModelFolderError):  # there is none, or it is damaged
-        if (found := open_folder(folder, trained=False).config).kind is not kind:
-            raise TrainingError(
-                "the folder has another kind of model",
-                where=folder,
-                why=f"it is a model for {found.kind.in_words}, which would be removed",
-                todo=ELSEWHERE,
-            )
 
 
 def _table(y: Any) -> np.ndarray | None:

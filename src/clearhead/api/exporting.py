@@ -46,7 +46,7 @@ def export_model(
         format: `ctranslate2`, `huggingface` or `argos` for a translator, `onnx` or `huggingface`
             for a classifier; by default the first one.
         output: the folder of the export; by default a folder with the name of the format in the
-            model folder, where `load` finds it. A classifier that was fitted without a folder needs
+            model folder, where `load` finds it. A `TextClassifier` or `FeatureClassifier` needs
             one.
         int8: with `onnx`, also write the model with 8-bit weights, and measure its accuracy.
         report: called with each sentence about the result of the comparison.
@@ -57,20 +57,17 @@ def export_model(
             other files that are in the way, or cannot be written.
         ModelFolderError: the model folder is missing or damaged, or has an encoder without labels.
     """
-    if output is not None and hasattr(model, "save"):
-        # Its folder may be gone, or have the model of a later `fit`.
+    if hasattr(model, "save"):
+        if output is None:
+            raise ExportError(
+                "there is no folder for the export",
+                why="fit keeps no folder",
+                todo="name one: export_model(model, output='runs/my-export')",
+            )
         with TemporaryDirectory() as temporary:
             saved = cast("Estimator", model).save(Path(temporary) / "model")
             return export_model(saved, format, output, int8=int8, report=report)
     folder = _folder_of(model)
-    if not isinstance(model, str | Path) and not Path(folder).exists():
-        raise ExportError(
-            "the folder of this model is gone",
-            where=folder,
-            why="fit keeps no folder by default",
-            todo="a fitted TextClassifier or FeatureClassifier is exported to a folder that you "
-            "name: export_model(model, output='runs/my-export')",
-        )
     found = open_folder(folder)
     format = _format_for(found, format)
     if found.config.task == "classification":
@@ -102,7 +99,7 @@ def _folder_of(model: object) -> str | Path:
     """The folder, or the checkpoint in it, of a model that is named, loaded or fitted."""
     if isinstance(model, str | Path):
         return model
-    found = getattr(getattr(model, "model_", model), "folder", None)
+    found = getattr(model, "folder", None)
     if not isinstance(found, ModelFolder):
         raise ExportError(
             f"this is {type_of(model)}, not the folder of a model",

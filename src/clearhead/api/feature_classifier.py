@@ -17,6 +17,8 @@ from clearhead.settings.declare import Runs
 Layout = Literal["channels_first", "channels_last"]
 LAYOUTS = ("auto", "channels_first", "channels_last")
 
+SAME_ORDER = "and the axes in the order that they had in fit"
+
 SHOWN = 5
 """The most names of features in an error."""
 
@@ -72,8 +74,6 @@ class FeatureClassifier(Estimator):
             another one each time.
         threads: processor threads; 0: PyTorch's default, one per core.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
-        folder: model folder to write, for `clearhead.load`; a classifier of sequences in it is
-            replaced. By default no folder is kept.
         verbose: True prints the progress of `fit`, with the time left, and its validations.
     """
 
@@ -102,16 +102,23 @@ class FeatureClassifier(Estimator):
             raise DataError(
                 f"the sequences have {_range(widths)} features",
                 why=f"the axes are read as {frames.replace('_', ' ')}",
-                todo="give each the same features, or the order of the axes as layout",
+                todo="give each the same features, "
+                + ("or the order of the axes as layout" if is_fitting else SAME_ORDER),
             )
         if not found:
             return Inputs([], 0 if is_fitting else self.n_features_in_, frames)
-        count = read.width or min(widths)
-        if not is_fitting and count != (wanted := self.n_features_in_):
-            raise DataError(
-                f"X has {count} features, but FeatureClassifier is expecting {wanted} features as "
-                "input"
-            )
+        count, width = read.width or min(widths), min(widths)
+        if not is_fitting:
+            wanted = self.model_.inputs.width
+            if read.width and self.n_features_in_ > 1:
+                # For scikit-learn the frames of a row are features.
+                width, wanted = count, self.n_features_in_
+            if width != wanted:
+                raise DataError(
+                    f"X has {width} features, but FeatureClassifier is expecting {wanted} features "
+                    "as input",
+                    todo=SAME_ORDER if {len(array) for array in found} == {wanted} else None,
+                )
         return Inputs(found, count, frames, read.names)
 
     def _check_fits(self, read: _Read) -> None:
@@ -158,6 +165,9 @@ def _read(X: Any) -> _Read:  # noqa: N803
         raise TypeError(f"{what}: convert it to a dense numpy array with X.toarray()")
     if hasattr(X, "columns") and getattr(X, "ndim", 2) == 2:
         return _of_table(X)
+    if getattr(getattr(X, "dtype", None), "kind", "") == "O" and X.ndim == 1:
+        # An array, or a column of a table, with a sequence in each cell.
+        X = list(X)  # noqa: N806
     if not isinstance(X, np.ndarray):
         if not hasattr(X, "__array__"):
             X = items_of(X, "sequences", arrays=True)  # noqa: N806
@@ -172,8 +182,6 @@ def _read(X: Any) -> _Read:  # noqa: N803
             if is_one or len({array.shape for array in arrays}) > 1:
                 return _Read(arrays)
         X = _numbers(X)  # noqa: N806
-    if X.dtype.kind == "O" and X.ndim == 1:
-        return _read(list(X))
     X = _numbers(X)  # noqa: N806
     if X.ndim == 3:
         return _Read([*X])
@@ -200,7 +208,11 @@ def _of_table(table: Any) -> _Read:
         # Each cell is a series.
         rows = [[_numbers(cell) for cell in row] for row in values]
         for number, row in enumerate(rows, start=1):
-            if len({cell.shape for cell in row}) > 1 or row[0].ndim != 1:
+            if row[0].ndim != 1:
+                what = f"a cell of the table is not a series: its shape is {row[0].shape}"
+                todo = "give the column with the sequences alone, e.g. list(table['signal'])"
+                raise DataError(what, where=f"sequence {number}", todo=todo)
+            if len({cell.shape for cell in row}) > 1:
                 what = "the features of a sequence are not series of equal lengths"
                 raise DataError(what, where=f"sequence {number}")
         return _Read([np.stack(row, axis=1) for row in rows], "channels_last", 0, names)
@@ -237,6 +249,8 @@ def _of_columns(table: Any) -> np.ndarray:
 
 def _numbers(values: Any, where: str | None = None) -> np.ndarray:
     """An array of numbers; a DataError if it is none."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(float), np.nan)
     try:
         found = np.asarray(values)
         if found.dtype.kind == "c":
@@ -247,7 +261,7 @@ def _numbers(values: Any, where: str | None = None) -> np.ndarray:
             found = np.asarray(values, dtype=float)
     except TypeError as error:
         raise TypeError(f"the sequences are not numbers: {error}") from None
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:  # a tensor raises the latter
         raise DataError(
             "the sequences are not numbers",
             where=where,

@@ -54,8 +54,6 @@ class TextClassifier(Estimator):
             another one each time.
         threads: processor threads; 0: PyTorch's default, one per core.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
-        folder: model folder to write, for `clearhead.load`; a text classifier in it is replaced.
-            By default no folder is kept.
         verbose: True prints the progress of `fit`, with the time left, and its validations.
     """
 

@@ -302,18 +302,40 @@ class ClassifierEngine:
             batch_size: maximum number of rows of a batch.
             progress: called after each batch with the number of rows that are done.
         """
+        found = self._computed(self.model, rows, collate, batch_size, progress)
+        return np.reshape(found, (len(rows), self.model.output.out_features))
 
-        def logits_of_batch(batch: list[int]) -> np.ndarray:
+    @torch.inference_mode()
+    def states(
+        self, rows: Sequence[np.ndarray], collate: Callable[[Sequence[np.ndarray]], Tensor]
+    ) -> np.ndarray:
+        """What the output layer reads of each row, float64 (rows, width), in their order."""
+
+        def states(inputs: Tensor) -> Tensor:
+            return self.model.state(*self.model.encode(inputs))
+
+        found = self._computed(states, rows, collate)
+        return np.reshape(found, (len(rows), self.model.output.in_features))
+
+    def _computed(
+        self,
+        compute: Callable[[Tensor], Tensor],
+        rows: Sequence[np.ndarray],
+        collate: Callable[[Sequence[np.ndarray]], Tensor],
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[np.ndarray]:
+        """What a function makes of each row, one vector each, in the order of the rows."""
+
+        def of_batch(batch: list[int]) -> np.ndarray:
             with explain_full_memory(self._smaller, f"a batch of {len(batch)} inputs"):
-                inputs = collate([rows[i] for i in batch]).to(output.weight.device)
-                return self.model(inputs).double().cpu().numpy()
+                inputs = collate([rows[i] for i in batch]).to(self.model.output.weight.device)
+                return compute(inputs).double().cpu().numpy()
 
         set_up_thread()
-        output = self.model.output
         lengths = list(map(len, rows))
         with evaluating(self.model):
-            found = in_batches(lengths, batch_size, PADDED_TOKENS, logits_of_batch, progress)
-        return np.reshape(found, (len(rows), output.out_features))
+            return in_batches(lengths, batch_size, PADDED_TOKENS, of_batch, progress)
 
 
 def trained_translator(

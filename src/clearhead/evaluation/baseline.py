@@ -1,6 +1,7 @@
 """A linear model as the baseline of a classifier.
 
-It is a support vector machine: of the TF-IDF of texts, or of what random kernels find in sequences.
+It is a support vector machine: of the TF-IDF of texts, of what random kernels find in sequences, or
+of the vectors of a pretrained encoder.
 It is fitted in seconds, and with few examples it is hard to beat. It needs scikit-learn, the extra
 `baseline`; without it there is no baseline. A damaged installation raises a `BaselineError`.
 """
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clearhead.errors import ClearheadError, reason
-from clearhead.evaluation.calibration import SHARES, negative_log_likelihood
+from clearhead.evaluation.calibration import LINEAR_ODDS, negative_log_likelihood
 from clearhead.evaluation.class_scores import score_classes, truth_of
 from clearhead.settings import RunConfig
 from clearhead.settings.declare import Runs
@@ -45,18 +46,29 @@ Of more examples a random sample is used.
 """
 
 
+FEATURES = {
+    Runs.TEXTS: "TF-IDF of words and characters",
+    Runs.SEQUENCES: f"{KERNELS:,} random kernels",
+}
+"""What it reads of an example, unless that is the vector of a pretrained encoder."""
+
+MOST_VECTORS = 5_000
+"""Examples to fit on at most, if a pretrained encoder makes their vectors."""
+
+
 class BaselineError(ClearheadError):
     """There is no baseline: scikit-learn failed, or data of a run are missing or have changed."""
 
 
 @dataclass(frozen=True)
 class LinearBaseline:
-    """A linear model: the numbers of examples that it was fitted on and given, and its function.
+    """A linear model: what it reads, the numbers of examples that it was fitted on and given.
 
-    The latter gives the probability of each label (N, labels) for N examples.
+    `probabilities` gives the probability of each label (N, labels) for N examples.
     """
 
     kind: Runs
+    features: str
     fitted_on: int
     given: int
     probabilities: Callable[[Sequence[Labelled]], np.ndarray]
@@ -67,15 +79,6 @@ class LinearBaseline:
         of = f" of {self.given:,}" if self.fitted_on < self.given else ""
         return f"{self.fitted_on:,}{of} {'texts' if self.kind is Runs.TEXTS else 'sequences'}"
 
-    @property
-    def features(self) -> str:
-        """What it reads of an example."""
-        return (
-            "TF-IDF of words and characters"
-            if self.kind is Runs.TEXTS
-            else f"{KERNELS:,} random kernels"
-        )
-
 
 def is_available() -> bool:
     """Whether scikit-learn is installed."""
@@ -83,21 +86,29 @@ def is_available() -> bool:
 
 
 def fit_baseline(
-    examples: Sequence[Labelled], truth: np.ndarray, config: RunConfig
+    examples: Sequence[Labelled],
+    truth: np.ndarray,
+    config: RunConfig,
+    encode: Encode | None = None,
 ) -> LinearBaseline:
     """Fit a linear model for each label to examples (N,) and their truth (N, labels).
 
-    If all examples or none have a label, its probability is its share of the examples. With one
-    label each, the probabilities of an example are scaled so that they add up to 1.
+    It reads the vectors of a pretrained encoder if `encode` makes them. If all examples or none
+    have a label, its probability is its share of the examples. With one label each, the
+    probabilities of an example are scaled so that they add up to 1.
     """
     is_text = config.input == "text"
     sizes = [len(each.input) if is_text else np.size(each.input) for each in examples]
     chosen = _sample(sizes, truth.shape[1], MOST_WORK[config.kind])
-    of_kind = _of_texts if is_text else partial(_of_sequences, config)
+    features, of_kind = FEATURES[config.kind], _of_texts
+    if encode is not None:
+        features, of_kind = "vectors of the pretrained encoder", partial(_of_vectors, encode)
+        chosen = _sample([1] * len(examples), 0, MOST_VECTORS)
+    elif not is_text:
+        of_kind = partial(_of_sequences, config)
     try:
         vectorise, rows, cost = of_kind([examples[i] for i in chosen])
-        share = SHARES[config.input]
-        predictors = [_predictor(rows, has_label, cost, share) for has_label in truth[chosen].T]
+        predictors = [_predictor(rows, has_label, cost) for has_label in truth[chosen].T]
     except Exception as error:  # an installed package may be damaged in any way
         raise _no_baseline(f"scikit-learn failed: {reason(error)}") from None
 
@@ -106,7 +117,7 @@ def fit_baseline(
         found = np.stack([predict(rows) for predict in predictors], axis=1)
         return found if config.classifier.multi_label else found / found.sum(axis=1, keepdims=True)
 
-    return LinearBaseline(config.kind, len(chosen), len(examples), probabilities)
+    return LinearBaseline(config.kind, features, len(chosen), len(examples), probabilities)
 
 
 def _sample(sizes: Sequence[int], labels: int, most_work: int) -> list[int]:
@@ -119,6 +130,23 @@ def _sample(sizes: Sequence[int], labels: int, most_work: int) -> list[int]:
 
 Vectorise = Callable[[Sequence["Labelled"]], Any]
 """A function from examples to rows of features."""
+
+Encode = Callable[[Sequence["Labelled"]], np.ndarray]
+"""A function from N examples to their vectors (N, width)."""
+
+
+def _of_vectors(encode: Encode, examples: Sequence[Labelled]) -> tuple[Vectorise, Any, float]:
+    """A function from examples to vectors of unit variance, the vectors of these, and the cost."""
+    from sklearn.preprocessing import StandardScaler
+
+    vectors = encode(examples)
+    scaler = StandardScaler().fit(vectors)
+    root = np.sqrt(vectors.shape[1])  # so that the length of a vector is about 1
+    return (
+        lambda examples: scaler.transform(encode(examples)) / root,
+        scaler.transform(vectors) / root,
+        1.0,
+    )
 
 
 def _of_texts(examples: Sequence[Labelled[str]]) -> tuple[Vectorise, Any, float]:
@@ -165,10 +193,8 @@ def _of_sequences(
     return vectorise, vectorise(examples), kernels.cost
 
 
-def _predictor(
-    rows: Any, has_label: np.ndarray, cost: float, share: float
-) -> Callable[[Any], np.ndarray]:
-    """A function from rows to the probability of a label (rows,): log-odds are margins × share."""
+def _predictor(rows: Any, has_label: np.ndarray, cost: float) -> Callable[[Any], np.ndarray]:
+    """A function from rows to the probability of a label (rows,)."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
@@ -177,7 +203,7 @@ def _predictor(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         margins = LinearSVC(C=cost, random_state=0).fit(rows, has_label).decision_function
-    return lambda rows: np.exp(-np.logaddexp(0.0, -share * margins(rows)))
+    return lambda rows: np.exp(-np.logaddexp(0.0, -LINEAR_ODDS * margins(rows)))
 
 
 def baseline_on_validation(
@@ -186,13 +212,15 @@ def baseline_on_validation(
     labels: Labels,
     config: RunConfig,
     model_scores: Mapping[str, float] | None = None,
+    encode: Encode | None = None,
 ) -> str:
     """The scores of a linear model on the validation data of a run, in one line.
 
-    The line has the scores of the run's own model beside them, if they are given.
+    The line has the scores of the run's own model beside them, if they are given. For `encode` see
+    `fit_baseline`.
     """
     multi_label = config.classifier.multi_label
-    model = fit_baseline(train, truth_of(train, labels), config)
+    model = fit_baseline(train, truth_of(train, labels), config, encode)
     probabilities = model.probabilities(validation)
     truth = truth_of(validation, labels)
     scores = score_classes(probabilities, truth, labels.names, multi_label)

@@ -16,11 +16,20 @@ import numpy as np
 
 from clearhead.errors import ConfigError, DataError
 
-SHARES = {"text": 4.0, "features": 8.0}
-"""The usual factor of the margins of a linear model, of n-grams or of random kernels."""
+LINEAR_ODDS = 4.0
+"""The log-odds of a linear support vector machine are about this times its margin."""
+
+FACTORS = (0.4, 3.2)
+"""The usual factors of the logits of an encoder and of the margins of a linear model beside it.
+
+Both know much of the same, so each counts for less than alone.
+"""
 
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 0.05, 20.0
 """The interval that `fit_temperature` searches."""
+
+PRECISION = 2 / np.array(FACTORS)
+"""One divided by the standard deviations of the prior of `fit_factors`."""
 
 MOST_STEPS, SMALLEST_GAIN = 50, 1e-9
 """Maximum of Newton steps. `fit_factors` stops when one gains less than this per example."""
@@ -92,17 +101,17 @@ def fit_temperature(
 
 
 def fit_factors(
-    logits: np.ndarray, margins: np.ndarray, truth: np.ndarray, multi_label: bool, share: float
+    logits: np.ndarray, margins: np.ndarray, truth: np.ndarray, multi_label: bool
 ) -> tuple[float, float]:
     """The factors of logits and margins whose sum has the lowest negative log-likelihood.
 
     That of the logits is at least 1 / 20, that of the margins at least 0. The likelihood is
     log-concave in them, so Newton's method finds the optimum. Like the prior of `fit_temperature`,
-    normal distributions around 1 and `share` keep a few examples from deciding alone.
+    normal distributions around `FACTORS`, with half of these as deviations, keep a few examples
+    from deciding alone.
     """
-    usual = np.array([1.0, share])
-    mixture = _Mixture(np.stack((_finite(logits), _finite(margins))), truth, multi_label, usual)
-    factors = mixture.minimised(usual, [0, 1])
+    mixture = _Mixture(np.stack((_finite(logits), _finite(margins))), truth, multi_label)
+    factors = mixture.minimised(np.array(FACTORS), [0, 1])
     for index, least in enumerate((1 / HIGHEST_TEMPERATURE, 0.0)):
         if factors[index] < least:
             factors[index] = least
@@ -112,12 +121,11 @@ def fit_factors(
 
 
 class _Mixture(NamedTuple):
-    """Logits and margins (2, N, labels) that are added, and the usual factors (2,) of a prior."""
+    """Logits and margins (2, N, labels) that are added, and the truth (N, labels)."""
 
     parts: np.ndarray
     truth: np.ndarray
     multi_label: bool
-    usual: np.ndarray
 
     def minimised(self, factors: np.ndarray, free: list[int]) -> np.ndarray:
         """The factors after the minimisation of the loss over the free ones."""
@@ -137,18 +145,23 @@ class _Mixture(NamedTuple):
     def loss(self, factors: np.ndarray) -> float:
         """The summed negative log-likelihood, and the prior."""
         likelihood = negative_log_likelihood(self._found(factors), self.truth, self.multi_label)
-        return likelihood * len(self.truth) + float(((factors - self.usual) ** 2).sum()) / 2
+        return likelihood * len(self.truth) + float((self._deviations(factors) ** 2).sum()) / 2
 
     def slopes(self, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The gradient (2,) and the second derivatives (2, 2) of the loss."""
         parts, found = self.parts, self._found(factors)
-        gradient = np.tensordot(parts, found - self.truth, 2) + factors - self.usual
+        gradient = np.tensordot(parts, found - self.truth, 2)
+        gradient += self._deviations(factors) * PRECISION
         if self.multi_label:
             spread = np.einsum("inl,jnl,nl->ij", parts, parts, found * (1 - found))
         else:
             around = parts - (parts * found).sum(axis=2, keepdims=True)
             spread = np.einsum("inl,jnl,nl->ij", around, around, found)
-        return gradient, spread + np.eye(2)
+        return gradient, spread + np.diag(PRECISION**2)
+
+    def _deviations(self, factors: np.ndarray) -> np.ndarray:
+        """The differences of the factors from the usual ones, in standard deviations."""
+        return (factors - FACTORS) * PRECISION
 
     def _found(self, factors: np.ndarray) -> np.ndarray:
         return probabilities(np.tensordot(factors, self.parts, 1), 1.0, self.multi_label)

@@ -20,7 +20,7 @@ from clearhead.data.reading.labelled import Labelled
 from clearhead.decoding.torch_engine import ClassifierEngine
 from clearhead.errors import DataError
 from clearhead.evaluation.calibration import (
-    SHARES,
+    FACTORS,
     THRESHOLD,
     expected_calibration_error,
     fit_factors,
@@ -110,18 +110,13 @@ class ClassificationTask:
                 truth = np.concatenate((truth, self._validation_truth))
                 weights = _weights_of([*data.train, *data.validation])
             self._fit(model.linear, rows, truth, weights)
-            model.linear.factors.copy_(torch.tensor((1.0, self._share)))
+            model.linear.factors.copy_(torch.tensor(FACTORS))
         return model
 
     @property
     def features(self) -> str:
         """What the linear model reads, for people."""
         return "n-grams" if self.config.input == "text" else "random kernels"
-
-    @property
-    def _share(self) -> float:
-        """The usual factor of the linear model's margins."""
-        return SHARES[self.config.input]
 
     @cached_property
     def _margins(self) -> np.ndarray:
@@ -291,9 +286,9 @@ class ClassificationTask:
 
     def _mixed(self, logits: np.ndarray, linear: LinearClassifier) -> np.ndarray:
         """The encoder's logits for the validation examples with the margins; sets the factors."""
-        truth, factors = self._validation_truth, (1.0, self._share)
+        truth, factors = self._validation_truth, FACTORS
         if len(truth) >= FEWEST:
-            factors = fit_factors(logits, self._margins, truth, self.multi_label, self._share)
+            factors = fit_factors(logits, self._margins, truth, self.multi_label)
         linear.factors.copy_(torch.tensor(factors))
         return factors[0] * logits + factors[1] * self._margins
 

@@ -222,6 +222,8 @@ def _choose(p: Proposal, words: bool | None, changes: Mapping[str, Any]) -> None
     recipe = replace(recipe_for(p.train, words), **changes)
     if "heads" not in changes:
         recipe = replace(recipe, heads=math.gcd(recipe.heads, recipe.d_model))
+    elif "d_model" not in changes:
+        recipe = replace(recipe, d_model=recipe.heads * -(-recipe.d_model // recipe.heads))
     p.recipe = recipe
     p.choose("data.max_length", *_max_length(p))
     p.apply(MISSING)

@@ -43,9 +43,10 @@ def read_array_file(path: str, labelled: bool = True) -> Iterator[LabelledSequen
 
     `x` is (N, frames, width), and `y` (N,) are the labels. If there are `lengths` (N,), the frames
     of a sequence after its length are padding; or `x` is (sum of lengths, width), all sequences one
-    after the other. A single sequence without a label is (frames, width) or (frames,).
+    after the other. `group` (N,) is what each belongs to, such as a person. A single sequence
+    without a label is (frames, width) or (frames,).
     """
-    arrays = _load(path, "lengths", *["y"] * labelled)
+    arrays = _load(path, "lengths", *["y", GROUP] * labelled)
     x, lengths, y = arrays["x"], arrays.get("lengths"), arrays.get("y")
     if labelled and y is None:
         todo = "save them as y in an .npz file, one for each sequence of x"
@@ -55,9 +56,11 @@ def read_array_file(path: str, labelled: bool = True) -> Iterator[LabelledSequen
         return
     rows, count = _rows(path, x, lengths), len(x if lengths is None else lengths)
     labels = repeat((), count) if y is None else _labels(path, y, count)
-    for number, (row, label) in enumerate(zip(rows, labels, strict=True), start=1):
+    groups = repeat("", count) if GROUP not in arrays else _groups(path, arrays[GROUP], count)
+    read = zip(rows, labels, groups, strict=True)
+    for number, (row, label, group) in enumerate(read, start=1):
         place = f"{path}:{number}"
-        yield LabelledSequence(as_frames(row, place), label, place)
+        yield LabelledSequence(as_frames(row, place), label, place, group=group)
 
 
 def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> Iterator[np.ndarray]:
@@ -97,6 +100,16 @@ def _labels(path: str, y: np.ndarray, count: int) -> Iterator[tuple[str, ...]]:
         except SystemError:  # a number beyond Unicode in place of a character
             raise DataError("the label is not text: the file is damaged", where=place) from None
         yield (label_name(value, place),)
+
+
+def _groups(path: str, group: np.ndarray, count: int) -> Iterator[str]:
+    if group.shape != (count,) or group.dtype.kind not in "Uiu":
+        raise DataError(
+            f"{GROUP} is not a text or a whole number for each of the {count:,} sequences",
+            where=path,
+            why=f"its shape is {group.shape}, its type {group.dtype}",
+        )
+    return (str(value).strip() for value in group.tolist())
 
 
 def read_array_folder(

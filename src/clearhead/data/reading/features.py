@@ -42,7 +42,10 @@ def read_value(cell: str, missing: Sequence[str], where: str, why: str | None = 
 
 
 def as_frames(values: np.ndarray, place: str) -> np.ndarray:
-    """Checked features, float32 (frames, width), from numbers (frames, width) or (frames,)."""
+    """Checked features, float32 (frames, width), from numbers (frames, width) or (frames,).
+
+    Frames at the end that are NaN in all features are padding, which is left out.
+    """
     if values.dtype.kind not in "fiub":
         raise DataError(f"the values are not numbers but {values.dtype}", where=place)
     if values.ndim == 1:
@@ -62,7 +65,8 @@ def as_frames(values: np.ndarray, place: str) -> np.ndarray:
             why=f"{first_of(infinite)} is infinite, or too large for 32 bits",
             todo="correct it, or write nan where the value is missing",
         )
-    return frames
+    known = np.flatnonzero(~np.isnan(frames).all(axis=1))
+    return frames[: known[-1] + 1] if len(known) else frames
 
 
 def fill_missing(
