@@ -436,7 +436,13 @@ def test_lists_of_labels_have_to_be_a_matrix(several: Any) -> None:
 
 def test_heads_and_width_go_together_whatever_is_given() -> None:
     every: list[dict[str, Any]] = [
-        *({"heads": 6}, {"heads": 7}, {"d_model": 50}, {"d_model": 100}, {"heads": 3, "d_model": 45})
+        *(
+            {"heads": 6},
+            {"heads": 7},
+            {"d_model": 50},
+            {"d_model": 100},
+            {"heads": 3, "d_model": 45},
+        )
     ]
     for given in every:
         model = TextClassifier(epochs=1, **given).fit(TEXTS, LABELS).model_.config.model

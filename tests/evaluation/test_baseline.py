@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.abc
 import json
-import dataclasses
 import random
 import sys
 from collections.abc import Sequence
