@@ -30,12 +30,15 @@ import clearhead
 from clearhead import TextClassifier
 from clearhead.api.estimator import Inputs
 from clearhead.api.training import train
+from clearhead.data.proposing.classification import LONG
+from clearhead.data.proposing.settings import MOST_WEIGHTS
 from clearhead.data.trainable import NO_REGRESSION
 from clearhead.errors import ClearheadError, ConfigError, DataError, InputError, TrainingError
 from clearhead.folder.files import read_json
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.events import RunEnded
+from huggingface_models import written
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
@@ -514,6 +517,38 @@ def test_it_starts_from_a_model(tmp_path: Path) -> None:
     assert model.score(UNSEEN, [f"{label}!" for label in RIGHT]) > 0.9
     with pytest.raises(ConfigError, match="start_from"):
         TextClassifier(start_from=tmp_path / "first", layers=3).fit(TEXTS, LABELS)
+
+
+def test_it_starts_from_an_encoder_of_hugging_face(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    folder = tmp_path / "bert"
+    written(folder, "Bert", head=False)
+    model = TextClassifier(start_from=folder, epochs=1).fit(TEXTS, LABELS)
+    assert model.model_.config.model.d_model == 16
+    assert model.predict(UNSEEN).shape == (len(UNSEEN),)
+    with pytest.raises(ConfigError, match="vocabulary") as caught:
+        TextClassifier(start_from=folder, words=True).fit(TEXTS, LABELS)
+    assert "words=True" in str(caught.value.where)
+
+
+def test_inputs_without_an_order_or_of_another_kind_are_refused(fitted: TextClassifier) -> None:
+    with pytest.raises(TypeError, match="order"):
+        fitted.predict({"a", "b"})
+    for given, advice in ((b"a", "decode"), (["a", "b"], "join"), (3, "astype")):
+        with pytest.raises(InputError) as caught:
+            fitted.predict([given])
+        assert advice in str(caught.value.todo)
+    with pytest.raises(ConfigError):
+        small(words="no").fit(TEXTS, LABELS)
+    with pytest.raises(InputError, match="numbers"):
+        fitted.score(UNSEEN, [0, 1] * (len(UNSEEN) // 2))
+
+
+def test_long_texts_are_cut() -> None:
+    long = [f"{text} " + "word " * 3000 for text in TEXTS]
+    config = config_on(long)
+    assert config.data.max_length == LONG
+    assert config.training.batch_tokens * LONG <= MOST_WEIGHTS
 
 
 @pytest.mark.parametrize(

@@ -304,6 +304,8 @@ def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[
     """
     if getattr(values, "ndim", 1) == 0:
         values = cast("np.generic", values).item()
+    if isinstance(values, set | frozenset):
+        raise TypeError(f"the {what} are a set, which has no order: give a list of {what}")
     if isinstance(values, str | bytes | Labelled):
         one = "example" if isinstance(values, Labelled) else "string"
         raise TypeError(f"{what} is a single {one}: give a list of {what}")
@@ -332,6 +334,10 @@ def texts_of(values: Iterable[str]) -> list[str]:
         if is_missing(text):
             raise DataError(f"text {number} is missing: it is {text!r}", todo=LEAVE_OUT)
         todo = "turn numbers into strings, e.g. column.astype(str)"
+        if isinstance(text, bytes):
+            todo = "decode it: text.decode()"
+        elif isinstance(text, Iterable):
+            todo = 'join tokens to a text: " ".join(tokens)'
         raise DataError(f"text {number} is {type_of(text)}, not a string", todo=todo)
     return texts
 

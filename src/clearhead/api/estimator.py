@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
@@ -46,7 +47,7 @@ with short_waits():  # a process of joblib imports this module first, and these 
     from clearhead.tasks.classification import SMALLER
     from clearhead.training.bad_steps import IF_DIVERGED
     from clearhead.training.display import INTERVAL_S, PlainLines
-    from clearhead.training.events import Event, RunEnded, RunStarted, Validated
+    from clearhead.training.events import Event, Note, RunEnded, RunStarted, Validated
     from clearhead.training.loop import IF_MEMORY_IS_FULL
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ FIXED: dict[str, Any] = {
     "data.drop_duplicates": False,
     "data.smallest_class": 1,
 }
-"""Settings that no argument and no proposal changes."""
+"""Settings of every run."""
 
 UNCHANGED = "$UNCHANGED$"
 """What scikit-learn's `set_…_request` takes for no change."""
@@ -100,6 +101,12 @@ IN_PYTHON = {
     f"{IN_MEMORY}; {INSIST}": "give the examples first, then their labels: fit(X, y)",
     'train with data.missing = "interpolate"': 'fit with missing="interpolate"',
     "data.missing sets": "missing sets",
+    "classifier.class_weights": "class_weight",
+    "tokenizer.max_vocabulary": "vocabulary",
+    "classifier.ngrams": "ngrams",
+    "classifier.kernels": "kernels",
+    " n_heads = ": " heads = ",
+    ", or give d_k": "",
     # A name without a section, such as seed, may be a word of the user's.
     **{path: name for name, path in SETTINGS.items() if "." in path},
 }
@@ -159,7 +166,6 @@ class Estimator:
     verbose: bool | int = False
 
     settings: ClassVar[Mapping[str, str]] = SETTINGS
-    fixed: ClassVar[Mapping[str, Any]] = FIXED
     kind: ClassVar[Runs]
 
     def _inputs(self, X: Any, is_fitting: bool) -> Inputs:  # noqa: N803
@@ -293,6 +299,11 @@ class Estimator:
             if targets.has_several != self.model_.multi_label:
                 todo = "give them in the form of those that it was fitted to"
                 raise DataError("the labels have another form than in the training", todo=todo)
+            kinds = [each.dtype.kind in "US" for each in (targets.classes, self.classes_)]
+            if not targets.has_several and kinds[0] != kinds[1]:
+                names = "numbers", "strings"
+                what = f"the labels are {names[kinds[0]]}, and those of fit {names[kinds[1]]}"
+                raise DataError(what, todo="convert them, e.g. y.astype(str)")
             # The columns of an array have no names but their numbers.
             known = [*range(len(self.classes_))], self.classes_.tolist()
             if targets.has_several and targets.classes.tolist() not in known:
@@ -471,7 +482,7 @@ class Estimator:
             changes["d_ff"] = 2 * changes["d_model"]
         return run_for(
             examples,
-            {**settings, **self.fixed, "folder": str(folder)},
+            {**settings, **self._fixed(), "folder": str(folder)},
             drops_duplicates=False,
             multi_label=has_several,
             start_from=str(self.start_from or ""),
@@ -480,6 +491,10 @@ class Estimator:
             words=given.get("words"),
             **changes,
         )
+
+    def _fixed(self) -> Mapping[str, Any]:
+        """Settings that no argument and no proposal changes."""
+        return FIXED
 
     def _given(self) -> Iterator[tuple[str, Any]]:
         """The arguments that are given, with a seed as a number."""
@@ -554,6 +569,7 @@ class Estimator:
                     error.what = error.what.replace(setting, name)
                 if error.todo and setting == path:
                     error.todo = error.todo.replace(path, name)
+            error.what = _in_python(error.what) or ""
             error.why, error.todo = _in_python(error.why), _in_python(error.todo)
             raise
 
@@ -571,7 +587,7 @@ def _in_python(text: str | None) -> str | None:
     """A part of an error with arguments instead of settings and commands."""
     for old, new in IN_PYTHON.items():
         text = text and text.replace(old, new)
-    return text
+    return text and re.sub(r"\.\d+ = ", " = ", text)  # pooling.0
 
 
 class _Lines(PlainLines):
@@ -592,6 +608,8 @@ class _Lines(PlainLines):
             if now < self._validated_s + INTERVAL_S:
                 return
             self._validated_s = now
+        if isinstance(event, Note):
+            event = replace(event, text=_in_python(event.text) or "")
         super().observe(event)
 
 

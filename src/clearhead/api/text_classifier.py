@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -63,13 +64,24 @@ class TextClassifier(Estimator):
 
     kind: ClassVar[Runs] = Runs.TEXTS
     settings = SETTINGS | {"vocabulary": "tokenizer.max_vocabulary", "ngrams": "classifier.ngrams"}
-    fixed = FIXED | {"tokenizer.normal_form": "sources"}
+
+    def _fixed(self) -> Mapping[str, Any]:
+        if self.start_from:
+            return FIXED
+        return FIXED | {"tokenizer.normal_form": "sources"}
 
     def _inputs(self, X: Any, is_fitting: bool) -> Inputs:  # noqa: N803
         if self.missing not in ("refuse", "empty"):
             raise ConfigError(
                 'missing is not "refuse" or "empty"',
                 where=f"TextClassifier(missing={self.missing!r})",
+            )
+        if self.words not in (None, True, False) or (self.words is not None and self.start_from):
+            raise ConfigError(
+                "words is not True, False or None",
+                where=f"TextClassifier(words={self.words!r})",
+                why="the model of start_from has its own vocabulary" if self.start_from else None,
+                todo="leave it out",
             )
         # All white space becomes single spaces.
         texts = texts_of(_column(X, self.missing == "empty"))

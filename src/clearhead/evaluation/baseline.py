@@ -237,12 +237,15 @@ def baseline_on_validation(
     if model_scores is None:
         return line
     line += f"; this model: {_listed(model_scores, names)}"
-    is_behind = model_scores["accuracy"] < scores.accuracy and not config.start_from
-    if not is_behind:
+    better = [
+        values[name] < model_scores[name] if name == "loss" else values[name] > model_scores[name]
+        for name in names
+    ]
+    if not all(better) or config.start_from:
         return line
     if config.input == "text":
-        better = "scikit-learn's LinearSVC of TF-IDF or a pretrained encoder (start_from)"
-        return f"{line}; {better} may suit these data better"
+        other = "scikit-learn's LinearSVC of TF-IDF or a pretrained encoder (start_from)"
+        return f"{line}; {other} may suit these data better"
     return f"{line}; a linear model of MiniRocket's features may suit these data better (sktime)"
 
 

@@ -209,8 +209,9 @@ class DataConfig(Section):
     )
     smallest_class: Positive = setting(
         2,
-        "minimum number of training examples of a class; a class with fewer is an error",
+        "minimum of training examples of a class; fewer are an error",
         runs=Runs.LABELLED,
+        init_if_changed=Runs.LABELLED,
     )
     source_language: str = setting(
         "",

@@ -36,7 +36,7 @@ from clearhead.data.proposing.classification import (
     read_by_words,
     recipe_for,
 )
-from clearhead.data.proposing.settings import Recipe
+from clearhead.data.proposing.settings import MOST_WEIGHTS, Recipe
 from clearhead.data.proposing.survey import (
     NONE,
     Survey,
@@ -530,7 +530,10 @@ def test_a_step_sees_at_least_sixteen_examples_of_mean_length(length: int, examp
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proposing, "survey_sequences", lambda *_: fake_sequences(examples, length))
         values = propose_classification("features", ("train",)).values
-    assert values["training.batch_tokens"] >= EXAMPLES_A_STEP * length
+    batch, accumulate = values["training.batch_tokens"], values["training.accumulate"]
+    assert batch * accumulate >= EXAMPLES_A_STEP * length
+    # The memory grows with the square of the length.
+    assert batch * length <= MOST_WEIGHTS or batch < 2 * length
 
 
 # The file, and the command.

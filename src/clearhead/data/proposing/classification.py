@@ -56,7 +56,7 @@ SHORT = 25  # steps between validations
 STEP = 32  # the maximum length is a multiple of it
 TUNED_MOST = 256  # tokens at most, if the run starts from a trained model
 TUNED_BATCH, TUNED_PEAK, TUNED_HEAD = 320, 5e-5, 10.0
-LONG, KEPT = 1024, 0.99  # if there are longer examples, the limit keeps 99 % of the examples
+LONG, KEPT = 1024, 0.99  # of longer sequences the limit keeps 99 %; longer texts are cut
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,8 @@ def _max_length(p: Proposal) -> tuple[int, str]:
     lengths = np.concatenate([s.words if p.recipe.ngrams else s.most_tokens for s in surveys])
     most = longest = math.ceil(lengths.max())
     if longest > LONG:
-        most = max(LONG, math.ceil(np.quantile(lengths, KEPT, method="higher")))
+        kept = math.ceil(np.quantile(lengths, KEPT, method="higher"))
+        most = LONG if p.train.unit == "texts" else max(LONG, kept)
     limit = STEP * max(1, math.ceil(most / STEP))
     if longer := int((lengths > limit).sum()):
         return limit, (
@@ -325,6 +326,9 @@ FACTS: Facts = {
     "strength": lambda p: "strong" if p["few"] else "mild",
     "are_texts": lambda p: p.train.unit == "texts",
     "listed": _listed,
+    "has_rare_label": lambda p: (
+        p.values.get("classifier.multi_label") and any(n < 2 for _, n in p.train.classes)
+    ),
     "has_one_class": lambda p: len(p.train.classes) < 2,
     "sizes": _sizes,
     "is_balanced": lambda p: imbalance(p.train.classes) <= IMBALANCE,
@@ -418,6 +422,8 @@ CLASSES = (
     Row("classifier.multi_label", True, "listed",
         "There are examples with several labels (in a list, or separated by |), or with none: "
         "{listed}. If that is one name: false."),
+    Row("data.smallest_class", 1, "has_rare_label",
+        "A label of several may be rare; it is hardly learned from one example."),
     Row("classifier.class_weights", Of("class_weights"), "class_weights"),
     Row("classifier.class_weights", "none", "has_one_class"),
     Row("classifier.class_weights", "none", "is_balanced", "{sizes}: no need for weights."),

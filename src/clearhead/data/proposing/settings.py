@@ -28,6 +28,7 @@ VALIDATIONS = 25  # in a run of full length, approximately
 AVERAGE = 5  # checkpoints
 SHORT_RUN = 200  # steps
 PATIENCE = 10  # validations, if the learning rate does not fall to zero
+MOST_WEIGHTS = 2**24  # positions of a batch × the longest example
 
 FINE_TUNED = 20  # examples of a step, at least, for a run that starts from trained weights
 TUNED_EPOCHS = ((1_000, 10), (20_000, 5), (200_000, 3), (math.inf, 1))
@@ -82,19 +83,20 @@ Facts = dict[str, Callable[[Any], Any]]
 class Plan(NamedTuple):
     """The length of a run.
 
-    `lengths` are those of some examples, of `each` tokens or frames on average. An epoch has
-    `steps`, the run has `total` steps.
+    `lengths` are those of some examples, of `each` tokens or frames on average. A step has
+    `accumulate` batches of `batch_tokens`. An epoch has `steps`, the run has `total` steps.
     """
 
     lengths: np.ndarray
     each: float
     batch_tokens: int
+    accumulate: int
     steps: int
     total: int
 
     @property
     def batch(self) -> int:
-        """About how many examples a step has."""
+        """About how many examples a batch has."""
         return max(1, round(self.batch_tokens / self.each))
 
 
@@ -131,6 +133,7 @@ class Brought:
 
 
 FACTS: Facts = {
+    "is_divided": lambda p: p.plan.accumulate > 1,
     "averaged": lambda p: validations_in(p.plan.total)[1],
     "times": lambda p: max(1, p.plan.total // p["every"]),
     "tuned_every": lambda p: min(p.plan.steps, TUNED_EVERY),
@@ -207,14 +210,17 @@ class Proposal:
 
     def make_plan(self, least: int = 0) -> None:
         """Plan the run; a step has the tokens of the recipe, or more for `least` examples."""
-        lengths, batch = self._lengths(), self.recipe.batch_tokens
-        each = max(1.0, float(lengths.mean()))
+        lengths, batch, accumulate = self._lengths(), self.recipe.batch_tokens, 1
+        each, longest = max(1.0, float(lengths.mean())), int(lengths.max())
         while batch < least * each:
             batch *= 2
+        while batch * longest > MOST_WEIGHTS * accumulate and batch > longest * accumulate:
+            accumulate *= 2
         steps = expected_batches(
             lengths, self.used * self.train.distinct * self.train.examples, batch
         )
-        self.plan = Plan(lengths, each, batch, steps, steps * self.recipe.epochs)
+        total = steps * self.recipe.epochs
+        self.plan = Plan(lengths, each, batch // accumulate, accumulate, steps, total)
 
     def _lengths(self) -> np.ndarray:
         """The tokens or frames, as they count in a batch, of some of the training examples.
@@ -272,6 +278,8 @@ class Proposal:
 # fmt: off
 RUN = (
     Row("training.batch_tokens", Of("plan.batch_tokens")),
+    Row("training.accumulate", Of("plan.accumulate"), "is_divided",
+        "A head has a weight for each pair of positions: one batch would need too much memory."),
     Row("training.max_steps", 0),
     Row("training.max_epochs", Of("recipe.epochs"), "",
         "About {plan.steps:,} steps per epoch, {plan.total:,} in total."),
@@ -290,6 +298,8 @@ RUN = (
 TUNED = (
     Row("training.batch_tokens", Of("plan.batch_tokens"), "",
         "About {plan.batch:,} {train.unit}."),
+    Row("training.accumulate", Of("plan.accumulate"), "is_divided",
+        "A head has a weight for each pair of positions: one batch would need too much memory."),
     Row("training.max_steps", 0),
     Row("training.max_epochs", Of("recipe.epochs"), "",
         "About {plan.steps:,} steps per epoch, {plan.total:,} in total: the model knows much "

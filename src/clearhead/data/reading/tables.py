@@ -143,6 +143,8 @@ def _instead_of(name: str, names: Sequence[str], setting: str | None) -> str:
         if name == "sequence" and "text" in names:
             return 'for a classifier of texts, set input = "text" (init: without --input)'
         return f"add this column, or rename another to {name!r}"
+    if "label" in setting and len(names) == 1:
+        return "a file with texts alone has no labels; to predict them: clearhead classify"
     like = nearest(name, names)
     meant = f"did you mean {like!r}? " if like else ""
     value = json.dumps(like or "NAME", ensure_ascii=False)
