@@ -16,12 +16,10 @@ from clearhead.folder.model_folder import CONFIG, open_folder, write_folder
 from clearhead.settings import RunConfig, TrainingConfig, read_config, with_absolute_paths
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
     from torch import nn
 
     from clearhead.api.preparation import Prepared, Run
-    from clearhead.data.reading.labelled import Labelled
     from clearhead.data.reading.parts import Given
     from clearhead.folder.model_folder import ModelFolder
     from clearhead.ranks import Ranks
@@ -137,8 +135,9 @@ def _train(run: Run, resumable: bool) -> RunEnded:
     findings = [f"all findings, with file and line: {path}" for path in prepared.findings]
     for line in (*prepared.report_lines(), *findings):
         run.note(line)
-    if run.start is not None and is_watched and (line := _baseline(prepared.task, model)):
-        run.note(line)
+    if run.start is not None and is_watched:
+        for line in _baselines(prepared.task, pretrained=model):
+            run.note(line)
     # From now on the run can be resumed, since the vocabulary is on disk.
     write_folder(folder, run.config, prepared.files)
     ranks.wait()
@@ -195,18 +194,18 @@ def _after_training(task: Task, ended: RunEnded, is_watched: bool, export: bool)
     from clearhead.api.exporting import exports_after_training
 
     write_card(Path(ended.folder))
-    if is_watched and (line := _baseline(task, scores=ended.scores)):
-        yield line
+    if is_watched:
+        yield from _baselines(task, ended.scores)
     yield from exports_after_training(Path(ended.folder), export)
 
 
-def _baseline(
-    task: Task, pretrained: nn.Module | None = None, scores: Mapping[str, float] | None = None
-) -> str | None:
+def _baselines(
+    task: Task, scores: Mapping[str, float] | None = None, pretrained: nn.Module | None = None
+) -> Iterator[str]:
     """A line with the scores of a linear model of a classifier's data, if there can be one.
 
-    Beside them are the `scores` of the classifier. With a pretrained model, the linear model reads
-    the vectors of its encoder.
+    Beside them are the `scores` of the classifier. With a `pretrained` one, the linear model reads
+    the vectors of its encoder, which another line announces.
     """
     from clearhead.decoding.torch_engine import ClassifierEngine
     from clearhead.evaluation.baseline import BaselineError, baseline_on_validation, is_available
@@ -214,20 +213,18 @@ def _baseline(
     from clearhead.tasks.classification import ClassificationTask
 
     if not isinstance(task, ClassificationTask) or not is_available():
-        return None
-    data = task.data
-    engine = ClassifierEngine(pretrained) if isinstance(pretrained, EncoderClassifier) else None
-
-    def encode(examples: Sequence[Labelled]) -> np.ndarray:
-        assert engine is not None
-        return engine.states(data.inputs.rows(examples), data.inputs.collate)
-
+        return
+    data, encode = task.data, None
+    if isinstance(pretrained, EncoderClassifier):
+        yield "fitting a linear model to the vectors of the pretrained encoder"
+        states, inputs = ClassifierEngine(pretrained).states, data.inputs
+        encode = lambda examples: states(inputs.rows(examples), inputs.collate)  # noqa: E731
     try:
-        return baseline_on_validation(
-            data.train, data.validation, data.labels, task.config, scores, engine and encode
+        yield baseline_on_validation(
+            data.train, data.validation, data.labels, task.config, scores, encode
         )
     except BaselineError as error:
-        return f"no linear baseline: {error.why}"
+        yield f"no linear baseline: {error.why}"
 
 
 def dry_run(
