@@ -222,8 +222,38 @@ def test_frames_without_any_value_at_the_end_are_padding(fitted: FeatureClassifi
     )
 
 
-def test_the_width_follows_the_number_of_heads() -> None:
-    assert small(d_model=None, heads=5, epochs=1).fit(WAVES, LABELS).score(UNSEEN, RIGHT) >= 0
+def test_a_table_of_rows_has_the_names_of_frames_not_of_features(tmp_path: Path) -> None:
+    frames = pandas.DataFrame(EQUAL[..., 0], columns=[f"t{n}" for n in range(30)])
+    model = small(epochs=1).fit(frames, LABELS)
+    assert model.feature_names_in_.tolist() == [*frames]
+    expected = model.predict_proba(frames)
+    loaded = load_classifier(model.save(tmp_path / "rows"))
+    np.testing.assert_array_equal(loaded.probabilities([*EQUAL[..., 0]]), expected)
+    twice = [pandas.DataFrame(each, columns=["a", "a"]) for each in WAVES]
+    assert small(epochs=1).fit(twice, LABELS).predict(twice).shape == (60,)
+
+
+def test_named_features_are_read_by_name_after_a_start_from_another_order(tmp_path: Path) -> None:
+    tables = [pandas.DataFrame(each, columns=["a", "b"]) for each in WAVES]
+    swapped = [table[["b", "a"]] for table in tables]
+    start = small().fit(tables, LABELS).save(tmp_path / "start")
+    model = FeatureClassifier(start_from=start, epochs=1).fit(swapped, LABELS)
+    assert model.score(swapped, LABELS) > 0.9
+    report = load_classifier(start).evaluate(swapped, LABELS)
+    assert report.scores["accuracy"] > 90
+
+
+def test_the_given_size_of_batches_is_kept() -> None:
+    long = [np.tile(each, (100, 1)) for each in WAVES]
+    for given, batch, accumulate in ((None, None, None), (6000, 6000, 1)):
+        model = small(batch_tokens=given)
+        inputs = model._inputs(long, True)
+        targets = model._targets(LABELS, 60)
+        examples = model._examples(inputs, targets, np.ones(60))
+        training = model._run(examples, False, "folder").training
+        assert accumulate in (None, training.accumulate)
+        assert batch in (None, training.batch_tokens)
+        assert given or training.accumulate > 1
 
 
 def test_masked_values_are_missing() -> None:

@@ -93,7 +93,7 @@ def test_it_reads_the_vectors_of_an_encoder(monkeypatch: pytest.MonkeyPatch) -> 
         rtol=1e-3,
     )
     assert found.features == "vectors of the pretrained encoder"
-    monkeypatch.setattr(baseline, "MOST_VECTORS", 50)
+    monkeypatch.setattr(baseline, "MOST_VECTORS", 50 * 4)
     assert fit_baseline(examples_of(texts), truth, TEXTS, encode).amount == "50 of 120 texts"
 
 

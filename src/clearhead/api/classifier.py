@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from clearhead.data.judging.text_style import InputStyle
 from clearhead.data.labels import Labels
-from clearhead.data.reading.labelled import Labelled
+from clearhead.data.reading.labelled import Labelled, feature_names
 from clearhead.errors import ConfigError, DataError, Remark, type_of, warn_of_texts
 from clearhead.folder.model_folder import ModelFolder
 from clearhead.settings import RunConfig
@@ -359,6 +359,4 @@ def _example(raw: Any, name: str) -> Labelled:
     """An input as an example; of a table of frames the columns have names."""
     if isinstance(raw, Labelled):
         return raw
-    columns = tuple(getattr(raw, "columns", ()))
-    named = all(isinstance(column, str) for column in columns)
-    return Labelled(raw, (), name, columns if named else ())
+    return Labelled(raw, (), name, feature_names(raw))

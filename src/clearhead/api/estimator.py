@@ -131,6 +131,14 @@ class Inputs(NamedTuple):
     layout: str = ""
     names: tuple[str, ...] = ()
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the features of each frame; those of frames are none."""
+        is_of_frames = bool(self.names and self.values) and self.values[0].ndim == 2
+        if is_of_frames and len(set(self.names)) == self.values[0].shape[1]:
+            return self.names
+        return ()
+
 
 class Targets(NamedTuple):
     """The classes (K,) in order, the names of them, and the numbers of those of each example."""
@@ -256,7 +264,13 @@ class Estimator:
         if not self.__sklearn_is_fitted__():
             raise _not_trained()
         with self._errors():
-            values = self._inputs(X, False).values
+            inputs = self._inputs(X, False)
+            names = tuple(getattr(self, "feature_names_in_", ()))
+            columns = inputs._replace(names=names).columns
+            values = [
+                Labelled(value, (), f"input {number}", columns)
+                for number, value in enumerate(inputs.values, start=1)
+            ]
             found = self.model_.probabilities(values, normalise=normalise)
         return self._of_classes(found, 0.0)
 
@@ -445,7 +459,7 @@ class Estimator:
         labels = [[targets.names[n] for n in each] for each in targets.numbers]
         given = list(zip(inputs.values, labels, weights.tolist(), strict=True))
         examples = labelled_examples(given, "train", self._input, targets.has_several)
-        examples = [example._replace(columns=inputs.names) for example in examples]
+        examples = [example._replace(columns=inputs.columns) for example in examples]
         if groups is None:
             return examples
         found = items_of(groups, "groups")
@@ -489,6 +503,7 @@ class Estimator:
             validation_share=self.validation_share,
             class_weights="balanced" if _is_balanced(self.class_weight) else "none",
             words=given.get("words"),
+            max_length=given.get("max_length", 0),
             **changes,
         )
 
@@ -587,11 +602,11 @@ def _in_python(text: str | None) -> str | None:
     """A part of an error with arguments instead of settings and commands."""
     for old, new in IN_PYTHON.items():
         text = text and text.replace(old, new)
-    return text and re.sub(r"\.\d+ = ", " = ", text)  # pooling.0
+    return text and re.sub(r"pooling\.\d+ = ", "pooling = ", text)
 
 
 class _Lines(PlainLines):
-    """The lines of a run, without its folder, which is temporary by default.
+    """The lines of a run, without its folder, which is temporary.
 
     A short run validates every few steps, so validations are written at most once an interval.
     """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from clearhead.api.card import is_replaceable
 from clearhead.data.labels import Labels
@@ -57,7 +57,9 @@ def export_model(
             other files that are in the way, or cannot be written.
         ModelFolderError: the model folder is missing or damaged, or has an encoder without labels.
     """
-    if hasattr(model, "save"):
+    from clearhead.api.estimator import Estimator
+
+    if isinstance(model, Estimator):
         if output is None:
             raise ExportError(
                 "there is no folder for the export",
@@ -65,7 +67,7 @@ def export_model(
                 todo="name one: export_model(model, output='runs/my-export')",
             )
         with TemporaryDirectory() as temporary:
-            saved = cast("Estimator", model).save(Path(temporary) / "model")
+            saved = model.save(Path(temporary) / "model")
             return export_model(saved, format, output, int8=int8, report=report)
     folder = _folder_of(model)
     found = open_folder(folder)

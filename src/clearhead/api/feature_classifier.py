@@ -11,13 +11,14 @@ import numpy as np
 from clearhead.api.classifier import items_of
 from clearhead.api.estimator import SETTINGS, Estimator, Inputs
 from clearhead.data.reading.features import as_frames
+from clearhead.data.reading.labelled import feature_names
 from clearhead.errors import ConfigError, DataError, first_few, type_of, warn
 from clearhead.settings.declare import Runs
 
 Layout = Literal["channels_first", "channels_last"]
 LAYOUTS = ("auto", "channels_first", "channels_last")
 
-SAME_ORDER = "and the axes in the order that they had in fit"
+SAME_ORDER = "give the axes in the order that they had in fit"
 
 SHOWN = 5
 """The most names of features in an error."""
@@ -102,8 +103,9 @@ class FeatureClassifier(Estimator):
             raise DataError(
                 f"the sequences have {_range(widths)} features",
                 why=f"the axes are read as {frames.replace('_', ' ')}",
-                todo="give each the same features, "
-                + ("or the order of the axes as layout" if is_fitting else SAME_ORDER),
+                todo="give each the same features, or the order of the axes as layout"
+                if is_fitting
+                else SAME_ORDER,
             )
         if not found:
             return Inputs([], 0 if is_fitting else self.n_features_in_, frames)
@@ -202,7 +204,7 @@ def _of_table(table: Any) -> _Read:
     if getattr(getattr(table, "index", None), "nlevels", 1) == 2:
         groups = table.groupby(level=0, sort=False)
         return _of_tables([each for _, each in groups])
-    values, names = np.asarray(table), _names_of(table)
+    values, names = np.asarray(table), feature_names(table)
     first = values.flat[0] if values.size else 0
     if values.dtype.kind == "O" and hasattr(first, "__len__") and not isinstance(first, str):
         # Each cell is a series.
@@ -221,9 +223,9 @@ def _of_table(table: Any) -> _Read:
 
 def _of_tables(tables: Sequence[Any]) -> _Read:
     """The sequences of tables, each of which has a row for each frame."""
-    names = _names_of(tables[0])
+    names = feature_names(tables[0])
     for number, each in enumerate(tables, start=1):
-        if (its := _names_of(each)) != names:
+        if (its := feature_names(each)) != names:
             raise DataError(
                 f"the columns are {first_few(its, SHOWN) or 'without names'}, not "
                 f"{first_few(names, SHOWN) or 'without names'} as in the first sequence",
@@ -231,12 +233,6 @@ def _of_tables(tables: Sequence[Any]) -> _Read:
                 todo="give all tables the same columns in the same order",
             )
     return _Read([_of_columns(each) for each in tables], "channels_last", 0, names)
-
-
-def _names_of(table: Any) -> tuple[str, ...]:
-    """The names of the columns, if all are strings."""
-    names = tuple(getattr(table, "columns", ()))
-    return names if all(isinstance(name, str) for name in names) else ()
 
 
 def _of_columns(table: Any) -> np.ndarray:

@@ -76,13 +76,12 @@ class TextClassifier(Estimator):
                 'missing is not "refuse" or "empty"',
                 where=f"TextClassifier(missing={self.missing!r})",
             )
-        if self.words not in (None, True, False) or (self.words is not None and self.start_from):
-            raise ConfigError(
-                "words is not True, False or None",
-                where=f"TextClassifier(words={self.words!r})",
-                why="the model of start_from has its own vocabulary" if self.start_from else None,
-                todo="leave it out",
-            )
+        where = f"TextClassifier(words={self.words!r})"
+        if not isinstance(self.words, bool | np.bool_ | None):
+            raise ConfigError("words is not True, False or None", where=where)
+        if self.words is not None and self.start_from:
+            what = "the model of start_from has its own vocabulary"
+            raise ConfigError(what, where=where, todo="leave words out")
         # All white space becomes single spaces.
         texts = texts_of(_column(X, self.missing == "empty"))
         return Inputs([" ".join(text.split()) for text in texts])

@@ -135,11 +135,11 @@ def _train(run: Run, resumable: bool) -> RunEnded:
     findings = [f"all findings, with file and line: {path}" for path in prepared.findings]
     for line in (*prepared.report_lines(), *findings):
         run.note(line)
+    # From now on the run can be resumed, since the vocabulary is on disk.
+    write_folder(folder, run.config, prepared.files)
     if run.start is not None and is_watched:
         for line in _baselines(prepared.task, pretrained=model):
             run.note(line)
-    # From now on the run can be resumed, since the vocabulary is on disk.
-    write_folder(folder, run.config, prepared.files)
     ranks.wait()
 
     ended = trainer.run()

@@ -131,8 +131,8 @@ def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
             f"{number:,} examples with {labels:,} labels are {apart:,} {unit}; these stay "
             f"together, and each label keeps {smallest} of them to train on"
         )
-        if apart <= 2 * labels:
-            todo = f"give more {unit}"
+        if apart <= (smallest + 1) * labels:
+            todo = f"give examples with more {unit}"
         if 2 * labels > number:
             todo += f"; {NO_REGRESSION}"
     raise DataError("no example is left to validate on", where=part.where, why=why, todo=todo)

@@ -52,8 +52,8 @@ FEATURES = {
 }
 """What it reads of an example, unless that is the vector of a pretrained encoder."""
 
-MOST_VECTORS = 5_000
-"""Examples to fit on at most, if a pretrained encoder makes their vectors."""
+MOST_VECTORS = 100_000
+"""Examples × (labels + 1) to fit on, if a pretrained encoder makes their vectors."""
 
 
 class BaselineError(ClearheadError):
@@ -99,16 +99,18 @@ def fit_baseline(
     """
     is_text = config.input == "text"
     sizes = [len(each.input) if is_text else np.size(each.input) for each in examples]
-    chosen = _sample(sizes, truth.shape[1], MOST_WORK[config.kind])
-    features, of_kind = FEATURES[config.kind], _of_texts
+    most, features, of_kind = MOST_WORK[config.kind], FEATURES[config.kind], _of_texts
     if encode is not None:
         features, of_kind = "vectors of the pretrained encoder", partial(_of_vectors, encode)
-        chosen = _sample([1] * len(examples), 0, MOST_VECTORS)
+        sizes, most = [1] * len(examples), MOST_VECTORS
     elif not is_text:
         of_kind = partial(_of_sequences, config)
+    chosen = _sample(sizes, truth.shape[1], most)
     try:
         vectorise, rows, cost = of_kind([examples[i] for i in chosen])
         predictors = [_predictor(rows, has_label, cost) for has_label in truth[chosen].T]
+    except ClearheadError as error:  # of the encoder
+        raise _no_baseline(error.what) from None
     except Exception as error:  # an installed package may be damaged in any way
         raise _no_baseline(f"scikit-learn failed: {reason(error)}") from None
 
@@ -221,7 +223,10 @@ def baseline_on_validation(
     """
     multi_label = config.classifier.multi_label
     model = fit_baseline(train, truth_of(train, labels), config, encode)
-    probabilities = model.probabilities(validation)
+    try:
+        probabilities = model.probabilities(validation)
+    except ClearheadError as error:  # of the encoder
+        raise _no_baseline(error.what) from None
     truth = truth_of(validation, labels)
     scores = score_classes(probabilities, truth, labels.names, multi_label)
     values = {

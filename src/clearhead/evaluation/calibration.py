@@ -28,8 +28,8 @@ Both know much of the same, so each counts for less than alone.
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 0.05, 20.0
 """The interval that `fit_temperature` searches."""
 
-PRECISION = 2 / np.array(FACTORS)
-"""One divided by the standard deviations of the prior of `fit_factors`."""
+DEVIATIONS = np.array(FACTORS) / 2
+"""The standard deviations of the prior of `fit_factors`."""
 
 MOST_STEPS, SMALLEST_GAIN = 50, 1e-9
 """Maximum of Newton steps. `fit_factors` stops when one gains less than this per example."""
@@ -151,17 +151,17 @@ class _Mixture(NamedTuple):
         """The gradient (2,) and the second derivatives (2, 2) of the loss."""
         parts, found = self.parts, self._found(factors)
         gradient = np.tensordot(parts, found - self.truth, 2)
-        gradient += self._deviations(factors) * PRECISION
+        gradient += self._deviations(factors) / DEVIATIONS
         if self.multi_label:
             spread = np.einsum("inl,jnl,nl->ij", parts, parts, found * (1 - found))
         else:
             around = parts - (parts * found).sum(axis=2, keepdims=True)
             spread = np.einsum("inl,jnl,nl->ij", around, around, found)
-        return gradient, spread + np.diag(PRECISION**2)
+        return gradient, spread + np.diag(DEVIATIONS**-2)
 
     def _deviations(self, factors: np.ndarray) -> np.ndarray:
         """The differences of the factors from the usual ones, in standard deviations."""
-        return (factors - FACTORS) * PRECISION
+        return (factors - FACTORS) / DEVIATIONS
 
     def _found(self, factors: np.ndarray) -> np.ndarray:
         return probabilities(np.tensordot(factors, self.parts, 1), 1.0, self.multi_label)

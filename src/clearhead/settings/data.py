@@ -209,7 +209,7 @@ class DataConfig(Section):
     )
     smallest_class: Positive = setting(
         2,
-        "minimum of training examples of a class; fewer are an error",
+        "minimum number of training examples of a class; fewer are an error",
         runs=Runs.LABELLED,
         init_if_changed=Runs.LABELLED,
     )

@@ -184,12 +184,14 @@ def test_an_exported_classifier_of_features_gives_the_same(tmp_path: Path) -> No
     draw = np.random.default_rng(1)
     inputs = [draw.normal(size=(length, 3)).astype(np.float32) for length in (1, 5, 12)]
     inputs[1][2:4, 1] = np.nan
+    inputs.append(np.concatenate((inputs[1], np.full((2, 3), np.nan, np.float32))))  # padded
     assert_equal_to_the_model(folder, inputs)
     assert "random examples" in err
     (agreement,) = re.findall(r"int8: the labels of ([\d.]+) % of the inputs are the same", err)
     assert float(agreement) > 50
     small = program.Classifier(folder / "onnx", "model-int8.onnx").probabilities(inputs)
-    assert small.shape == (3, 3)
+    assert small.shape == (4, 3)
+    np.testing.assert_array_equal(small[3], small[1])
 
 
 @pytest.mark.slow

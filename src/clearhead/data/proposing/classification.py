@@ -189,13 +189,14 @@ def propose_for_examples(
     validation_share: float = 0.1,
     class_weights: str = "",
     words: bool | None = None,
+    max_length: int = 0,
     **changes: Any,
 ) -> CommentedConfig:
     """Propose settings for labelled examples in memory, of which these are the surveys.
 
     Without validation examples, a share of the others is held out. `words` is whether texts are
-    read by words; None: as fits. `class_weights` are those of the run; "": as fits. `changes`
-    replace fields of the recipe.
+    read by words; None: as fits. `max_length` is that of the run; 0: as fits. `class_weights` are
+    those of the run; "": as fits. `changes` replace fields of the recipe.
     """
     form = SEQUENCES if survey.unit == "sequences" else TEXTS
     surveys: dict[Part, Survey] = {"train": survey}
@@ -206,32 +207,34 @@ def propose_for_examples(
     if multi_label:
         proposal.choose("classifier.multi_label", True)
     proposal.choose("start_from", start_from)
-    _choose(proposal, words, changes)
+    _choose(proposal, words, changes, max_length)
     return proposal.config()
 
 
-def _choose(p: Proposal, words: bool | None, changes: Mapping[str, Any]) -> None:
+def _choose(
+    p: Proposal, words: bool | None, changes: Mapping[str, Any], max_length: int = 0
+) -> None:
     """Choose the settings that depend on the training data."""
     if p.values["start_from"]:
         p.apply(TUNED_LENGTH + CLASSES)
         _note_labels(p)
         tuned = {"batch_tokens": TUNED_BATCH, "peak": TUNED_PEAK}
+        if "batch_tokens" in changes:
+            tuned["least"] = 0
         p.fine_tune(**tuned | {k: v for k, v in changes.items() if k in (*tuned, "epochs")})
         p.apply(TUNED_OUTPUT)
         return
     recipe = replace(recipe_for(p.train, words), **changes)
     if "heads" not in changes:
         recipe = replace(recipe, heads=math.gcd(recipe.heads, recipe.d_model))
-    elif "d_model" not in changes:
-        recipe = replace(recipe, d_model=recipe.heads * -(-recipe.d_model // recipe.heads))
     p.recipe = recipe
-    p.choose("data.max_length", *_max_length(p))
+    p.choose("data.max_length", *((max_length, "") if max_length else _max_length(p)))
     p.apply(MISSING)
     if p.train.unit == "texts":
         p.apply(TEXT + (WHOLE_WORDS if recipe.ngrams else PIECES))
     p.apply(MODEL + CLASSES)
     _note_labels(p)
-    p.make_plan(EXAMPLES_A_STEP)
+    p.make_plan(0 if "batch_tokens" in changes else EXAMPLES_A_STEP)
     p.apply(TRAINING + RUN)
 
 

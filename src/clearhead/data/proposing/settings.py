@@ -209,12 +209,17 @@ class Proposal:
                 self.choose(setting, found, reason.format_map(self))
 
     def make_plan(self, least: int = 0) -> None:
-        """Plan the run; a step has the tokens of the recipe, or more for `least` examples."""
+        """Plan the run; a step has the tokens of the recipe, or more for `least` examples.
+
+        If `least` is given, long examples divide a step into batches that need less memory.
+        """
         lengths, batch, accumulate = self._lengths(), self.recipe.batch_tokens, 1
-        each, longest = max(1.0, float(lengths.mean())), int(lengths.max())
+        each, longest = max(1.0, float(lengths.mean())), max(1, int(lengths.max()))
         while batch < least * each:
             batch *= 2
-        while batch * longest > MOST_WEIGHTS * accumulate and batch > longest * accumulate:
+        while (
+            least and batch * longest > MOST_WEIGHTS * accumulate and batch > longest * accumulate
+        ):
             accumulate *= 2
         steps = expected_batches(
             lengths, self.used * self.train.distinct * self.train.examples, batch
@@ -248,13 +253,15 @@ class Proposal:
         kept = np.maximum(source, target) <= longest
         return np.maximum(source, target + 1)[kept if kept.any() else slice(None)]
 
-    def fine_tune(self, batch_tokens: int, peak: float, epochs: int = 0) -> None:
+    def fine_tune(
+        self, batch_tokens: int, peak: float, epochs: int = 0, least: int = FINE_TUNED
+    ) -> None:
         """Choose the length and the learning rate of a run that starts from trained weights."""
         self.limit_length()
         usual = next(epochs for below, epochs in TUNED_EPOCHS if self.train.examples < below)
         epochs = epochs or usual
         self.rise, self.recipe = TUNED_RISE, Recipe(math.inf, batch_tokens, peak, 0, epochs, 0.0)
-        self.make_plan(FINE_TUNED)
+        self.make_plan(least)
         longest, unit = self.values["data.max_length"], self.train.unit
         if unit != "pairs" and (cut := float((self.plan.lengths >= longest).mean())):
             self.notes.append(

@@ -103,13 +103,14 @@ def _labels(path: str, y: np.ndarray, count: int) -> Iterator[tuple[str, ...]]:
 
 
 def _groups(path: str, group: np.ndarray, count: int) -> Iterator[str]:
+    what = f"{GROUP} is not a text or a whole number for each of the {count:,} sequences"
     if group.shape != (count,) or group.dtype.kind not in "Uiu":
-        raise DataError(
-            f"{GROUP} is not a text or a whole number for each of the {count:,} sequences",
-            where=path,
-            why=f"its shape is {group.shape}, its type {group.dtype}",
-        )
-    return (str(value).strip() for value in group.tolist())
+        why = f"its shape is {group.shape}, its type {group.dtype}"
+        raise DataError(what, where=path, why=why)
+    try:
+        return (str(value).strip() for value in group.tolist())
+    except SystemError:  # a number beyond Unicode in place of a character
+        raise DataError(what, where=path, why="the file is damaged") from None
 
 
 def read_array_folder(
@@ -258,8 +259,8 @@ def _load(path: str, *others: str) -> dict[str, np.ndarray]:
             else:
                 what = f"the array {name} has Python objects"
                 why = "such an array is pickled, and could run any code"
-                todo = "save x and lengths as numbers, y as text (y.astype(str)), and sequences "
-                todo += "of unequal length one after the other as x, with their lengths"
+                todo = "save x and lengths as numbers, y and group as text (y.astype(str)), and "
+                todo += "sequences of unequal length one after the other as x, with their lengths"
             raise DataError(what, where=path, why=why, todo=todo) from None
     if "x" not in arrays:
         why = f"there are {', '.join(names) or 'none'}"

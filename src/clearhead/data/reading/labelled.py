@@ -207,6 +207,12 @@ def label_name(value: object, where: str) -> str:
     return name
 
 
+def feature_names(table: Any) -> tuple[str, ...]:
+    """The names of the columns of a table, if it is one and all names are strings."""
+    names = tuple(getattr(table, "columns", ()))
+    return names if all(isinstance(name, str) for name in names) else ()
+
+
 def in_columns(example: Labelled[Any], names: Sequence[str]) -> Labelled[Any]:
     """The example with its features in the order of `names`, if it has names as well."""
     if not names or not example.columns or example.columns == tuple(names):

@@ -20,6 +20,7 @@ from clearhead.data.reading.features import as_frames
 from clearhead.data.reading.labelled import (
     SEPARATOR,
     Labelled,
+    feature_names,
     join_lines,
     labels_of,
     read_labelled_texts,
@@ -219,7 +220,8 @@ def labelled_example(given: Any, number: int, name: str, config: RunConfig) -> L
     labels = labels_of(values, config.classifier.multi_label, where)
     if config.input == "text":
         return Labelled(_text(content, "the text", where), labels, where, weight=weight)
-    return Labelled(as_frames(np.asarray(content), where), labels, where, weight=weight)
+    frames = as_frames(np.asarray(content), where)
+    return Labelled(frames, labels, where, feature_names(content), weight)
 
 
 def _place_in_memory(name: str, number: int) -> str:

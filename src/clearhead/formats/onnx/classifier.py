@@ -110,11 +110,16 @@ class Classifier:
     def _frames(self, frames: Any) -> np.ndarray:
         """Features without missing values, on the scale of the training data."""
         facts = self.facts["features"]
+        if facts["names"] and hasattr(frames, "columns"):
+            frames = frames[facts["names"]]
         frames = np.asarray(frames, np.float32)
         if frames.ndim == 1:
             frames = frames[:, None]
         if frames.ndim != 2 or frames.shape[1] != len(facts["mean"]):
             raise ValueError(f"the shape is {frames.shape}, not (frames, {len(facts['mean'])})")
+        # Frames at the end without any value are padding.
+        known = np.flatnonzero(~np.isnan(frames).all(axis=1))
+        frames = frames[: known[-1] + 1] if len(known) else frames
         mean = np.array(facts["mean"])
         frames = _filled(frames, facts["missing"], mean)
         if facts["normalised"]:
