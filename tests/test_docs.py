@@ -26,7 +26,8 @@ from docs.included import source, updated
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 TUTORIALS = [
-    DOCS / "tutorials" / f"{name}.md" for name in ("translator", "classifier", "inside", "program")
+    DOCS / "tutorials" / f"{name}.md"
+    for name in ("translator", "classifier", "inside", "program", "sequences")
 ]
 PAGES = sorted(DOCS.rglob("*.md"))
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + PAGES
@@ -50,7 +51,7 @@ SHORTER = {
 steps."""
 
 WRITTEN_BY_THE_MODEL = re.compile(
-    r"clearhead translate runs/program|\| clearhead (translate|classify)|\.(translate|classify)\("
+    r"clearhead (translate runs/program|classify runs/gestures)|\| clearhead (translate|classify)|\.(translate|classify)\("
 )
 """Examples whose output is what the model writes, which is nonsense after few steps."""
 

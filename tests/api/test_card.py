@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clearhead.api import export_model, train
+from clearhead.api import export_model, load_classifier, train
 from small_runs import feature_run, small_run, text_run
 
 
@@ -36,6 +36,18 @@ def test_a_card_has_the_data_the_scores_and_the_limits(
     assert (Path(config.folder) / "card.md").read_text() == "completed"
     train(config, observers=(), restart=True)
     assert (Path(config.folder) / "card.md").read_text() == text
+
+
+def test_a_card_has_the_thresholds_of_several_labels(tmp_path: Path) -> None:
+    short = {"max_steps": 2, "validate_every": 2}
+    several, data = {"multi_label": True}, {"validation_share": 0.2}
+    config = text_run(tmp_path, classifier=several, data=data, training=short)
+    train(config, observers=())
+    model = load_classifier(config.folder)
+    assert min(model.thresholds) < 0.5  # two steps are too few to be right everywhere
+    text = (Path(config.folder) / "card.md").read_text()
+    for label, threshold in zip(model.labels, model.thresholds, strict=True):
+        assert f"{label} ({threshold:.2f})" in text
 
 
 def test_an_export_has_the_card(tmp_path: Path) -> None:

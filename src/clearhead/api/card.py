@@ -11,7 +11,14 @@ from clearhead.data.labels import Labels
 from clearhead.errors import DataError, first_few
 from clearhead.evaluation.scores import wilson_interval
 from clearhead.folder.files import write_bytes
-from clearhead.folder.model_folder import CARD, PROVENANCE, SCORES, ModelFolder, open_folder
+from clearhead.folder.model_folder import (
+    CARD,
+    PROVENANCE,
+    SCORES,
+    ModelFolder,
+    open_folder,
+    read_thresholds,
+)
 from clearhead.settings.declare import Runs
 
 MARK = "<!-- clearhead replaces this file. Remove this line to keep your changes. -->"
@@ -130,6 +137,10 @@ def _limits(found: ModelFolder, reports: Mapping[str, Any]) -> Iterator[str]:
             f"It knows {len(names):,} labels. An input of another kind {gets} of them, too, "
             "perhaps with a high probability."
         )
+        if config.classifier.multi_label:
+            thresholds = zip(names, read_thresholds(found, len(names)), strict=True)
+            each = first_few([f"{name} ({value:.2f})" for name, value in thresholds], SHOWN_LABELS)
+            yield f"A label applies from its threshold of the probability: {each}."
         if found.tree(SCORES)["scores"].get("temperature", 1.0) == 1.0:
             yield "Its probabilities are not calibrated: the validation examples were too few."
     else:
