@@ -13,7 +13,7 @@ proposes; a tenth of the training examples is held out for validation.
 
 `--subjects` chooses what is trained; time is only recorded beside the loop. "from nothing" is what
 `clearhead init` proposes without a pretrained model; its test scores are beside those of a linear
-model (TF-IDF, logistic regression).
+support vector machine (TF-IDF of words and characters).
 The second data set of the published figures, snippets of film reviews, is in the source archive of
 the package vaderSentiment:
 
