@@ -51,7 +51,8 @@ SHORTER = {
 steps."""
 
 WRITTEN_BY_THE_MODEL = re.compile(
-    r"clearhead (translate runs/program|classify runs/gestures)|\| clearhead (translate|classify)|\.(translate|classify)\("
+    r"clearhead (translate runs/program|classify runs/gestures)|"
+    r"\| clearhead (translate|classify)|\.(translate|classify)\("
 )
 """Examples whose output is what the model writes, which is nonsense after few steps."""
 

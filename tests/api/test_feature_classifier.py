@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import clearhead
 from clearhead import FeatureClassifier
 from clearhead.api import load_classifier
+from clearhead.api.targets import read_targets
 from clearhead.errors import (
     ConfigError,
     ExportError,
@@ -247,7 +248,7 @@ def test_the_given_size_of_batches_is_kept() -> None:
     long = [np.tile(each, (100, 1)) for each in WAVES]
     for given in (None, 6000):
         model = small(batch_tokens=given)
-        targets = model._targets(LABELS, 60)
+        targets = read_targets(LABELS, 60, "sequences", "")
         examples = model._examples(model._inputs(long, True), targets, np.ones(60))
         training = model._run(examples, False, "folder").training
         if given:

@@ -29,6 +29,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import clearhead
 from clearhead import TextClassifier
 from clearhead.api.estimator import Inputs
+from clearhead.api.targets import read_targets
 from clearhead.api.training import train
 from clearhead.data.proposing.classification import LONG
 from clearhead.data.proposing.settings import MOST_WEIGHTS
@@ -730,7 +731,7 @@ def test_it_is_a_classifier_so_that_folds_have_all_labels() -> None:
 
 def config_on(texts: list[str], **choices: Any) -> RunConfig:
     model = TextClassifier(**choices)
-    targets = model._targets(["ab"[number % 2] for number in range(len(texts))], len(texts))
+    targets = read_targets(["ab"[i % 2] for i in range(len(texts))], len(texts), "texts", "")
     examples = model._examples(Inputs(texts), targets, np.ones(len(texts)))
     return model._run(examples, False, "folder")
 
@@ -790,7 +791,8 @@ def test_only_an_argument_gives_classes_weights() -> None:
         ("balanced", "balanced", "macro_f1"),
     ):
         model = TextClassifier(class_weight=given, validation_share=0.5)
-        examples = model._examples(Inputs(texts), model._targets(labels, 4000), np.ones(4000))
+        targets = read_targets(labels, 4000, "texts", "")
+        examples = model._examples(Inputs(texts), targets, np.ones(4000))
         config = model._run(examples, False, "folder")
         assert (config.classifier.class_weights, config.measure) == (weights, measure)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
@@ -19,10 +19,11 @@ from clearhead.api.card import write_card
 from clearhead.api.classifier import LEAVE_OUT, is_missing, items_of
 from clearhead.api.loading import load_classifier
 from clearhead.api.proposing import config_of, labelled_examples, run_for
+from clearhead.api.targets import Targets, is_balanced, names_of, read_targets, read_weights
 from clearhead.api.training import train
 from clearhead.data.judging.agreement import IN_MEMORY, INSIST
 from clearhead.data.reading.labelled import Labelled
-from clearhead.data.trainable import NO_REGRESSION, NONE_TO_TRAIN, NONE_TO_VALIDATE
+from clearhead.data.trainable import NONE_TO_TRAIN, NONE_TO_VALIDATE
 from clearhead.device import short_waits
 from clearhead.errors import (
     ClearheadError,
@@ -30,7 +31,6 @@ from clearhead.errors import (
     DataError,
     InputError,
     NotTrainedError,
-    type_of,
     warn,
 )
 from clearhead.folder.model_folder import (
@@ -41,7 +41,6 @@ from clearhead.folder.model_folder import (
 )
 from clearhead.settings import RunConfig
 from clearhead.settings.declare import Runs
-from clearhead.tokenizer.normal_form import LABEL
 
 with short_waits():  # a process of joblib imports this module first, and these import PyTorch
     from clearhead.tasks.classification import SMALLER
@@ -113,13 +112,6 @@ IN_PYTHON = {
 """What replaces advice about settings and commands, and paths of settings, in an error."""
 
 
-SEVERAL = (
-    "give one label for each example, or of several labels a column of 0 and 1 for each, as "
-    "sklearn.preprocessing.MultiLabelBinarizer().fit_transform(labels) does"
-)
-"""The forms of labels."""
-
-
 class Inputs(NamedTuple):
     """Inputs as a model reads them, their number of features, the order of their axes, and names.
 
@@ -138,15 +130,6 @@ class Inputs(NamedTuple):
         if is_of_frames and len(set(self.names)) == self.values[0].shape[1]:
             return self.names
         return ()
-
-
-class Targets(NamedTuple):
-    """The classes (K,) in order, the names of them, and the numbers of those of each example."""
-
-    classes: np.ndarray
-    names: list[str]
-    numbers: list[list[int]]
-    has_several: bool
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -210,17 +193,18 @@ class Estimator:
         Warns:
             UserWarning: examples are empty and were left out, or are too long and were cut.
         """
+        own = type(self).__name__
         with TemporaryDirectory() as temporary, self._errors(temporary):
             inputs = self._inputs(X, True)
-            targets = self._targets(y, len(inputs.values))
+            targets = read_targets(y, len(inputs.values), self._unit, own)
             if len(targets.numbers) == 1:
                 raise DataError("there is one sample, which leaves none to validate on")
-            weights = self._weights(sample_weight, targets)
+            weights = read_weights(sample_weight, targets, self.class_weight, own)
             examples = self._examples(inputs, targets, weights, groups)
             config = self._run(examples, targets.has_several, temporary)
             observers = []
             if self.verbose and sys.stdout is not None:
-                observers = [_Lines(sys.stdout, type(self).__name__)]
+                observers = [_Lines(sys.stdout, own)]
             ended = train(
                 config, examples=examples, restart=True, observers=observers, resumable=False
             )
@@ -304,27 +288,15 @@ class Estimator:
         With several labels, those are counted of which all are right. Inputs count by
         `sample_weight` (N,). Errors and `normalise` are as for `predict_proba`.
         """
-        predicted = self.predict(X, normalise=normalise)
+        predicted, own = self.predict(X, normalise=normalise), type(self).__name__
         with self._errors():
             if not len(predicted):
                 raise DataError(f"there are no {self._unit} to score")
-            targets = self._targets(y, len(predicted))
-            weights = self._weights(sample_weight, targets, balanced=False)
-            if targets.has_several != self.model_.multi_label:
-                todo = "give them in the form of those that it was fitted to"
-                raise DataError("the labels have another form than in the training", todo=todo)
-            kinds = [each.dtype.kind in "US" for each in (targets.classes, self.classes_)]
-            if not targets.has_several and kinds[0] != kinds[1]:
-                names = "numbers", "strings"
-                what = f"the labels are {names[kinds[0]]}, and those of fit {names[kinds[1]]}"
-                raise DataError(what, todo="convert them, e.g. y.astype(str)")
-            # The columns of an array have no names but their numbers.
-            known = [*range(len(self.classes_))], self.classes_.tolist()
-            if targets.has_several and targets.classes.tolist() not in known:
-                what = f"the labels are {targets.classes.tolist()}, not {self.classes_.tolist()}"
-                raise DataError(what, todo="give a column for each, in this order")
+            targets = read_targets(y, len(predicted), self._unit, own)
+            weights = read_weights(sample_weight, targets, None, own)
+            targets.check_like(self.classes_, self.model_.multi_label)
         if targets.has_several:
-            right = (predicted == _indicators(targets)).all(axis=1)
+            right = (predicted == targets.indicators()).all(axis=1)
         else:
             right = predicted == targets.classes[[numbers[0] for numbers in targets.numbers]]
         return float(np.average(right, weights=weights))
@@ -441,7 +413,7 @@ class Estimator:
         """The columns of the model's labels (N, labels) as those of `classes_` (N, K)."""
         names = [*self.model_.labels]
         columns = np.full((len(found), len(self.classes_)), absent)
-        for column, name in enumerate(_names(self.classes_)):
+        for column, name in enumerate(names_of(self.classes_)):
             if name in names:  # a label of several may never apply
                 columns[:, column] = found[:, names.index(name)]
         return columns
@@ -501,7 +473,7 @@ class Estimator:
             multi_label=has_several,
             start_from=str(self.start_from or ""),
             validation_share=self.validation_share,
-            class_weights="balanced" if _is_balanced(self.class_weight) else "none",
+            class_weights="balanced" if is_balanced(self.class_weight) else "none",
             words=given.get("words"),
             max_length=given.get("max_length", 0),
             **changes,
@@ -519,47 +491,6 @@ class Estimator:
                 yield field.name, _seed(value)
             elif value is not None or field.default is not None:
                 yield field.name, value
-
-    def _targets(self, y: Any, count: int) -> Targets:
-        """The labels of so many examples."""
-        if y is None:
-            name = type(self).__name__
-            raise DataError(f"{name} requires y to be passed, but the target y is None")
-        columns = getattr(y, "columns", None) if getattr(y, "ndim", 2) == 2 else None
-        table = _table(y)
-        if table is None:
-            found = _of_labels(items_of(y, "labels"))
-        elif table.shape[1] == 1:
-            if columns is None:
-                _warn_of_column(type(self).__name__)
-            found = _of_labels(table[:, 0].tolist())
-        else:
-            found = _of_indicators(table, columns)
-        if len(found.numbers) != count:
-            unit, labels = self._unit, len(found.numbers)
-            raise DataError(f"there are {count:,} {unit} and {labels:,} labels")
-        return found
-
-    def _weights(
-        self, given: Iterable[float] | None, targets: Targets, balanced: bool = True
-    ) -> np.ndarray:
-        """The weight of each example, (N,): what is given, and that of its class."""
-        count = len(targets.numbers)
-        weights = np.ones(count) if given is None else _weights(given, count)
-        by_label = self.class_weight
-        if not balanced or by_label is None or _is_balanced(by_label):
-            return weights
-        of_class, classes = list[float](), targets.classes.tolist()
-        if isinstance(by_label, Mapping):
-            _check_labels(by_label, classes, f"{type(self).__name__}(class_weight=…)")
-            with suppress(TypeError, ValueError):
-                of_class = [float(by_label.get(each, 1.0)) for each in classes]
-        if not of_class or min(of_class) < 0:
-            raise ConfigError(
-                'class_weight is not "balanced", None, or a mapping from labels to weights from 0',
-                where=f"{type(self).__name__}(class_weight={by_label!r})",
-            )
-        return weights * [np.prod([of_class[n] for n in each]) for each in targets.numbers]
 
     @contextmanager
     def _errors(self, temporary: str | None = None) -> Iterator[None]:
@@ -592,10 +523,6 @@ class Estimator:
 def _log_odds(probabilities: np.ndarray) -> np.ndarray:
     tiny = np.finfo(float).tiny
     return np.log(np.maximum(probabilities, tiny)) - np.log(np.maximum(1 - probabilities, tiny))
-
-
-def _is_balanced(class_weight: Any) -> bool:
-    return isinstance(class_weight, str) and class_weight == "balanced"
 
 
 def _in_python(text: str | None) -> str | None:
@@ -646,114 +573,6 @@ def _seed(random_state: Any) -> int:
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
     return random_state
-
-
-def _table(y: Any) -> np.ndarray | None:
-    """Labels as an array of two dimensions, if they have so many."""
-    y = y.toarray() if hasattr(y, "toarray") else y
-    is_nested = isinstance(y, list) and len(y) > 0 and isinstance(y[0], list | tuple | np.ndarray)
-    if not is_nested and getattr(y, "ndim", 1) != 2:
-        return None
-    if is_nested and len({len(row) for row in y if isinstance(row, Sized)}) > 1:
-        raise DataError("the lists of labels have unequal lengths", todo=SEVERAL)
-    found = np.asarray(y)
-    return found if found.ndim == 2 else None
-
-
-def _of_labels(labels: Sequence[Any]) -> Targets:
-    """One label for each example."""
-    for number, label in enumerate(labels, start=1):
-        if isinstance(label, Collection) and not isinstance(label, str):
-            raise DataError(
-                f"the label is {type_of(label)}", where=f"example {number}", todo=SEVERAL
-            )
-        if is_missing(label):
-            todo = "leave the examples without a label out, e.g. table.dropna(subset=['label'])"
-            raise DataError(f"the label is {label}", where=f"example {number}", todo=todo)
-    try:
-        values = np.asarray(labels)
-        if values.ndim != 1:
-            raise ValueError(f"they have the shape {values.shape}")
-        if len({isinstance(label, str) for label in labels}) > 1:
-            raise ValueError("some are strings and some are not")
-        if values.dtype.kind == "f" and not all(value.is_integer() for value in values):
-            raise DataError("the labels are continuous numbers", todo=NO_REGRESSION)
-        classes, numbers = np.unique(values, return_inverse=True)
-    except (TypeError, ValueError) as error:
-        what = "the labels are not a string or whole number for each example"
-        todo = f"{SEVERAL}; labels are all strings, or all whole numbers"
-        raise DataError(what, why=str(error), todo=todo) from None
-    return Targets(classes, _names(classes), [[number] for number in numbers.tolist()], False)
-
-
-def _of_indicators(values: np.ndarray, columns: Any) -> Targets:
-    """Any number of labels for each example: (N, K), 1 where a label applies."""
-    if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
-        raise DataError(
-            "y has several columns, and not only 0 and 1",
-            todo=SEVERAL,
-        )
-    classes = np.arange(values.shape[1]) if columns is None else np.asarray(list(columns))
-    numbers = [np.flatnonzero(row).tolist() for row in values]
-    return Targets(classes, _names(classes), numbers, True)
-
-
-def _indicators(targets: Targets) -> np.ndarray:
-    found = np.zeros((len(targets.numbers), len(targets.classes)), dtype=int)
-    for row, numbers in enumerate(targets.numbers):
-        found[row, numbers] = 1
-    return found
-
-
-def _names(classes: np.ndarray) -> list[str]:
-    """The names of labels in the model folder."""
-    names = [LABEL(str(value).strip()) for value in classes]
-    if len(set(names)) < len(names):
-        what = "two labels differ only in spaces or in the form of their characters"
-        raise DataError(what, why=f"they are {[str(value) for value in classes]!a}")
-    return names
-
-
-def _check_labels(weights: Mapping[Any, float], classes: Sequence[Any], where: str) -> None:
-    """Check that the labels of weights are those of the examples; a fold may lack some of them."""
-    unknown, without = (
-        [each for each in one if each not in two]
-        for one, two in ((weights, classes), (classes, weights))
-    )
-    if unknown and without:
-        raise ConfigError(
-            f"no example has the label {unknown[0]!r}",
-            where=where,
-            why=f"{without[0]!r} has no weight",
-            todo="correct the label, or give each label a weight",
-        )
-
-
-def _weights(values: Iterable[float], count: int) -> np.ndarray:
-    """The weight of each example, (count,)."""
-    try:
-        weights = np.asarray(items_of(values, "sample_weight"), dtype=float)
-        if weights.shape != (count,):
-            raise ValueError(f"it has the shape {weights.shape}, and there are {count:,} examples")
-        if not (weights >= 0).all() or not np.isfinite(weights.sum()):
-            raise ValueError("a weight is negative or not finite")
-        if not weights.any():
-            raise ValueError("all weights are zero")
-    except (TypeError, ValueError) as error:
-        what = "there is not a weight for each example"
-        raise DataError(what, where="sample_weight", why=str(error)) from None
-    return weights
-
-
-def _warn_of_column(name: str) -> None:
-    """Warn that labels are a matrix of one column, as scikit-learn does."""
-    from warnings import warn as warn_as
-
-    kind: type[Warning] = UserWarning
-    with suppress(ImportError):
-        from sklearn.exceptions import DataConversionWarning as kind  # noqa: N813
-    what = f"A column-vector y was passed when a 1d array was expected by {name}"
-    warn_as(f"{what}: it is read as (N,)", kind, stacklevel=4)
 
 
 def _warn_of_examples(folder: ModelFolder, unit: str) -> None:
