@@ -220,6 +220,33 @@ def test_a_cpu_is_set_up_for_the_whole_process(monkeypatch: pytest.MonkeyPatch) 
     assert threads == [3]
 
 
+@pytest.mark.parametrize("choice", [None, 500])
+def test_few_compiled_kernels_are_kept_unless_the_user_chose(choice: int | None) -> None:
+    variable, kept = device.KERNELS
+    program = """
+import torch
+from clearhead.device import set_up_torch
+set_up_torch("cpu", 1)
+for width in [*range(100, 300), 299, 100]:
+    torch.ones(8, width, dtype=torch.bfloat16) @ torch.ones(width, 8, dtype=torch.bfloat16)
+"""
+    others = {name: value for name, value in os.environ.items() if name != variable}
+    chosen = {} if choice is None else {variable: str(choice)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**others, **chosen, "ONEDNN_VERBOSE": "profile_create"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = [line.partition("create:cache_")[2][:4] for line in done.stdout.splitlines()]
+    found = [each for each in found if each]
+    if len(found) != 202:
+        pytest.skip("this CPU does not compute bf16 products with oneDNN")
+    assert kept < 200
+    assert found == ["miss"] * 200 + ["hit,", "miss" if choice is None else "hit,"]
+
+
 @pytest.mark.parametrize("library", [None, SimpleNamespace()])
 def test_another_c_library_is_left_alone(library: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device.sys, "platform", "darwin" if library is None else "linux")
