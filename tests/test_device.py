@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from torch import Tensor
 from clearhead import api, device
 from clearhead.decoding.engine import numbered
 from clearhead.decoding.fast_decoder import FastDecoder
-from clearhead.decoding.products import bfloat16_product, choose_product
+from clearhead.decoding.products import bfloat16_product, choose_product, packs_bfloat16
 from clearhead.decoding.torch_engine import ClassifierEngine, ModelStepper, TorchEngine
 from clearhead.device import (
     explain_full_memory,
@@ -36,7 +37,7 @@ from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import BOS
 from fake_translator import run
 from small_models import random_model, small_config
-from small_runs import small_run
+from small_runs import small_run, text_run
 from small_translators import Classifier, Translator, random_classifier
 
 TOO_MUCH = "CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -220,18 +221,19 @@ def test_a_cpu_is_set_up_for_the_whole_process(monkeypatch: pytest.MonkeyPatch) 
     assert threads == [3]
 
 
-@pytest.mark.parametrize("choice", [None, 500])
-def test_few_compiled_kernels_are_kept_unless_the_user_chose(choice: int | None) -> None:
-    variable, kept = device.KERNELS
-    program = """
+@pytest.mark.skipif(not packs_bfloat16(), reason="this CPU has no bf16 products of oneDNN")
+@pytest.mark.parametrize("choice", [None, *device.KERNELS])
+def test_few_compiled_kernels_are_kept_unless_the_user_chose(choice: str | None) -> None:
+    program = f"""
 import torch
-from clearhead.device import set_up_torch
-set_up_torch("cpu", 1)
-for width in [*range(100, 300), 299, 100]:
+from clearhead.device import limit_kernels
+limit_kernels()
+last = 100 + {device.MOST_KERNELS}
+for width in [*range(100, last + 1), last, 100]:
     torch.ones(8, width, dtype=torch.bfloat16) @ torch.ones(width, 8, dtype=torch.bfloat16)
 """
-    others = {name: value for name, value in os.environ.items() if name != variable}
-    chosen = {} if choice is None else {variable: str(choice)}
+    others = {name: value for name, value in os.environ.items() if name not in device.KERNELS}
+    chosen = {} if choice is None else {choice: "500"}
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**others, **chosen, "ONEDNN_VERBOSE": "profile_create"},
@@ -239,12 +241,20 @@ for width in [*range(100, 300), 299, 100]:
         text=True,
         check=True,
     )
-    found = [line.partition("create:cache_")[2][:4] for line in done.stdout.splitlines()]
-    found = [each for each in found if each]
-    if len(found) != 202:
-        pytest.skip("this CPU does not compute bf16 products with oneDNN")
-    assert kept < 200
-    assert found == ["miss"] * 200 + ["hit,", "miss" if choice is None else "hit,"]
+    found = re.findall(r"create:cache_(\w+)", done.stdout)
+    new = ["miss"] * (device.MOST_KERNELS + 1)
+    assert found == [*new, "hit", "miss" if choice is None else "hit"]
+
+
+@pytest.mark.parametrize(("run_of", "is_limited"), [(text_run, True), (small_run, False)])
+def test_only_the_training_of_classifiers_keeps_few_kernels(
+    run_of: Callable[..., Any], is_limited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in device.KERNELS:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    api.dry_run(run_of(tmp_path))
+    assert (device.KERNELS[0] in os.environ) == is_limited
 
 
 @pytest.mark.parametrize("library", [None, SimpleNamespace()])

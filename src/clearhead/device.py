@@ -38,10 +38,10 @@ are better beside other processes and slower alone (docs/experiments.md)."""
 WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 """Variables that set how OpenMP threads wait. libgomp reads them once, when it is loaded."""
 
-KERNELS = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", 128
-"""How many kernels oneDNN keeps: the variable, and its value unless the user has chosen one. oneDNN
-compiles a kernel for each shape of a product. Batches of long texts all differ in shape, and the
-1,024 kernels that it keeps by default take gigabytes (docs/decisions/0011)."""
+KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY")
+"""Variables that set how many kernels oneDNN keeps. It reads them at the first product."""
+
+MOST_KERNELS = 128
 
 LIBRARIES = ("torch", "ctranslate2")
 """Libraries that load libgomp, each its own."""
@@ -92,6 +92,17 @@ def warn_of_long_waits(library: str) -> None:
         )
 
 
+def limit_kernels() -> None:
+    """Make oneDNN keep few of the kernels that it compiles, unless the user has chosen how many.
+
+    It compiles a kernel for each shape of a product. Batches of long texts all differ in shape, and
+    the process takes gigabytes more with the 1,024 kernels that are kept by default
+    (docs/decisions/0011).
+    """
+    if os.environ.keys().isdisjoint(KERNELS):
+        os.environ[KERNELS[0]] = str(MOST_KERNELS)
+
+
 def check_device(name: str) -> None:
     """Check the name of a device."""
     if name not in DEVICES:
@@ -104,11 +115,10 @@ def check_device(name: str) -> None:
 def set_up_torch(device: str, threads: int) -> torch.device:
     """Set PyTorch up for the whole process and return the device.
 
-    This sets the threads, treats denormal numbers as zero, limits the number of compiled kernels,
-    and on a GPU computes convolutions as exactly as products. Several processes on one machine
-    share its cores, and each has its own GPU. A process that was forked after PyTorch was imported
-    has one thread. `auto` is a GPU if there is one, and 0 threads are PyTorch's default, or a share
-    of the cores.
+    This sets the threads, treats denormal numbers as zero, and on a GPU computes convolutions as
+    exactly as products. Several processes on one machine share its cores, and each has its own GPU.
+    A process that was forked after PyTorch was imported has one thread. `auto` is a GPU if there is
+    one, and 0 threads are PyTorch's default, or a share of the cores.
 
     Raises:
         ConfigError: the name is unknown, or there is no such device.
@@ -118,7 +128,6 @@ def set_up_torch(device: str, threads: int) -> torch.device:
             makes them slow beside other programs.
     """
     check_device(device)
-    os.environ.setdefault(KERNELS[0], str(KERNELS[1]))  # read at the first product
     imported("torch")
     import torch
 

@@ -248,7 +248,7 @@ def test_the_given_size_of_batches_is_kept() -> None:
     long = [np.tile(each, (100, 1)) for each in WAVES]
     for given in (None, 6000):
         model = small(batch_tokens=given)
-        targets = read_targets(LABELS, 60, "sequences", "")
+        targets = read_targets(LABELS, 60, "sequences", "FeatureClassifier")
         examples = model._examples(model._inputs(long, True), targets, np.ones(60))
         training = model._run(examples, False, "folder").training
         if given:

@@ -731,7 +731,8 @@ def test_it_is_a_classifier_so_that_folds_have_all_labels() -> None:
 
 def config_on(texts: list[str], **choices: Any) -> RunConfig:
     model = TextClassifier(**choices)
-    targets = read_targets(["ab"[i % 2] for i in range(len(texts))], len(texts), "texts", "")
+    labels = ["ab"[number % 2] for number in range(len(texts))]
+    targets = read_targets(labels, len(texts), "texts", "TextClassifier")
     examples = model._examples(Inputs(texts), targets, np.ones(len(texts)))
     return model._run(examples, False, "folder")
 
@@ -791,7 +792,7 @@ def test_only_an_argument_gives_classes_weights() -> None:
         ("balanced", "balanced", "macro_f1"),
     ):
         model = TextClassifier(class_weight=given, validation_share=0.5)
-        targets = read_targets(labels, 4000, "texts", "")
+        targets = read_targets(labels, 4000, "texts", "TextClassifier")
         examples = model._examples(Inputs(texts), targets, np.ones(4000))
         config = model._run(examples, False, "folder")
         assert (config.classifier.class_weights, config.measure) == (weights, measure)

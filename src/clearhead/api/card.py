@@ -100,6 +100,11 @@ def _scores(
             low, high = wilson_interval(round(value / 100 * examples), examples)
             line += f" (95 % interval: {low:.1f} to {high:.1f})"
         yield line
+    if found.config.classifier.multi_label:
+        names = Labels.of(found).names
+        thresholds = zip(names, read_thresholds(found, len(names)), strict=True)
+        each = first_few([f"{name} ({value:.2f})" for name, value in thresholds], SHOWN_LABELS)
+        yield f"- a label is predicted if its probability is at least its threshold: {each}"
     yield ""
     data = "--data test.tsv"
     if found.config.kind is Runs.TRANSLATION:
@@ -137,10 +142,6 @@ def _limits(found: ModelFolder, reports: Mapping[str, Any]) -> Iterator[str]:
             f"It knows {len(names):,} labels. An input of another kind {gets} of them, too, "
             "perhaps with a high probability."
         )
-        if config.classifier.multi_label:
-            thresholds = zip(names, read_thresholds(found, len(names)), strict=True)
-            each = first_few([f"{name} ({value:.2f})" for name, value in thresholds], SHOWN_LABELS)
-            yield f"A label applies from its threshold of the probability: {each}."
         if found.tree(SCORES)["scores"].get("temperature", 1.0) == 1.0:
             yield "Its probabilities are not calibrated: the validation examples were too few."
     else:

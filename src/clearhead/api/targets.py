@@ -87,7 +87,7 @@ def read_weights(
     Args:
         given: (N,), weights of examples; None: all count the same.
         targets: the labels.
-        by_label: the weights of labels, if it is a mapping.
+        by_label: a mapping from labels to weights; None or "balanced" changes no weight here.
         owner: the name of the estimator.
 
     Raises:
@@ -111,8 +111,17 @@ def read_weights(
     return weights * [np.prod([of_class[n] for n in each]) for each in targets.numbers]
 
 
+def names_of(classes: np.ndarray) -> list[str]:
+    """The names of labels in the model folder."""
+    names = [LABEL(str(value).strip()) for value in classes]
+    if len(set(names)) < len(names):
+        what = "two labels differ only in spaces or in the form of their characters"
+        raise DataError(what, why=f"they are {[str(value) for value in classes]!a}")
+    return names
+
+
 def is_balanced(class_weight: Any) -> bool:
-    """Whether rare classes get the same weight as frequent ones."""
+    """Whether `class_weight` is "balanced"."""
     return isinstance(class_weight, str) and class_weight == "balanced"
 
 
@@ -164,15 +173,6 @@ def _of_indicators(values: np.ndarray, columns: Any) -> Targets:
     classes = np.arange(values.shape[1]) if columns is None else np.asarray(list(columns))
     numbers = [np.flatnonzero(row).tolist() for row in values]
     return Targets(classes, names_of(classes), numbers, True)
-
-
-def names_of(classes: np.ndarray) -> list[str]:
-    """The names of labels in the model folder."""
-    names = [LABEL(str(value).strip()) for value in classes]
-    if len(set(names)) < len(names):
-        what = "two labels differ only in spaces or in the form of their characters"
-        raise DataError(what, why=f"they are {[str(value) for value in classes]!a}")
-    return names
 
 
 def _check_labels(weights: Mapping[Any, float], classes: Sequence[Any], where: str) -> None:

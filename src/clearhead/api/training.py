@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from clearhead.device import imported
+from clearhead.device import imported, limit_kernels
 from clearhead.errors import ConfigError
 from clearhead.folder.model_folder import CONFIG, open_folder, write_folder
 from clearhead.settings import RunConfig, TrainingConfig, read_config, with_absolute_paths
@@ -287,6 +287,8 @@ def _started(
     from clearhead.training.events import Note, notify, require_tensorboard
     from clearhead.training.run_folder import settle_run
 
+    if config.task == "classification":
+        limit_kernels()  # before the model that it starts from computes anything
     if config.training.tensorboard:
         require_tensorboard()
     config = with_absolute_paths(config)
