@@ -25,6 +25,8 @@ from clearhead.data.normaliser import Normaliser
 from clearhead.data.preparation import LabelledData
 from clearhead.data.reading.labelled import Labelled, read_labelled_texts
 from clearhead.data.reading.parts import parts_of
+from clearhead.decoding import torch_engine
+from clearhead.decoding.engine import in_batches
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.evaluation.calibration import negative_log_likelihood, probabilities
 from clearhead.folder.tensors import read_tensors
@@ -722,3 +724,20 @@ def test_few_validation_examples_choose_neither_the_temperature_nor_the_weights(
     notes = [event.text for event in watcher.events if isinstance(event, Note)]
     assert any("temperature stays 1" in note for note in notes) == few
     assert any("last weights are kept" in note for note in notes) == (few and keep == "auto")
+
+
+def test_batches_are_chosen_by_what_is_read_of_long_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths = list[int]()
+
+    def seen(found: Sequence[int], *arguments: Any) -> list[Any]:
+        lengths.extend(found)
+        return in_batches(found, *arguments)
+
+    monkeypatch.setattr(torch_engine, "in_batches", seen)
+    config = text_run(tmp_path, data={"max_length": 3}, training={"max_steps": 1})
+    api.train(config, observers=())
+    api.load_classifier(config.folder).classify(["a b c d e f red"])
+    assert lengths
+    assert max(lengths) == 3

@@ -279,7 +279,8 @@ class Classifier:
             for example, found in zip(examples, remarks, strict=True)
             for remark in found
         )
-        return rows, remarks
+        # Batches are chosen by length: by what is read, so that few have shapes of their own.
+        return list(map(self.inputs.cut, rows)), remarks
 
     def _best(
         self, probabilities: np.ndarray, top: int | None, remarks: tuple[Remark, ...]

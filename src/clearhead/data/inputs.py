@@ -59,13 +59,14 @@ class Inputs(ABC):
 
     def collate(self, rows: Sequence[np.ndarray]) -> Tensor:
         """One tensor (rows, length, …) of rows that are cut off; PAD or NaN (features) pads."""
-        return self._pad(list(map(self._cut, rows)))
+        return self._pad(list(map(self.cut, rows)))
 
     def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
         """The name of each position of an example in a batch: tokens, words, or frame numbers."""
-        return self._names(example, self._cut(row))
+        return self._names(example, self.cut(row))
 
-    def _cut(self, row: np.ndarray) -> np.ndarray:
+    def cut(self, row: np.ndarray) -> np.ndarray:
+        """The part of a row that models read."""
         return row[: self.max_length]
 
     @abstractmethod
@@ -106,9 +107,10 @@ class TextInputs(Inputs):
             raise DataError(what, where=example.place)
         return join_lines(example.input[: longest_text(self.max_length)])
 
-    def _cut(self, row: np.ndarray) -> np.ndarray:
+    def cut(self, row: np.ndarray) -> np.ndarray:
+        """The part of a row that models read: with its end symbol, if the tokenizer sets one."""
         if len(row) <= self.max_length or self.tokenizer.boundaries == "none":
-            return super()._cut(row)
+            return super().cut(row)
         return np.array(cut(row.tolist(), self.max_length, self.tokenizer.boundaries))
 
     def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:

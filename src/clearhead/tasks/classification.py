@@ -245,6 +245,7 @@ class ClassificationTask:
         """
         data, model = self.data, cast(EncoderClassifier, model)
         part, truth = self.ranks.part(data.validation_rows), self._validation_truth
+        part = list(map(data.inputs.cut, part))
         with _encoder_alone(model):
             engine = ClassifierEngine(model, SMALLER)
             found = self.ranks.gathered([engine.logits(part, data.inputs.collate)] if part else [])
