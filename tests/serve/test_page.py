@@ -282,7 +282,7 @@ def test_the_keyboard_reaches_words_and_their_alternatives(
         assert page.evaluate("document.activeElement.className") == "choice"
         assert violations(page) == []
         page.keyboard.press("Escape")
-        assert page.locator(".card").count() == 0
+        until(page, "!document.querySelector('.card')")  # the event that removes it comes later
         assert page.evaluate("document.activeElement.dataset.number") == "1"
         page.keyboard.press("End")
         last = page.evaluate("document.activeElement.closest('.sentence').textContent")
@@ -317,7 +317,7 @@ def test_a_term_is_always_translated_so(browser: Any, page_server: RunningServer
         page.fill(".card [name=term]", "man")
         page.fill(".card [name=translation]", "haus")
         page.click(".card .term-form button")
-        assert page.locator(".card").count() == 0
+        until(page, "!document.querySelector('.card')")
         until(page, "document.querySelector('.output').textContent.includes('haus')")
         page.reload()
         page.wait_for_selector("#text")
