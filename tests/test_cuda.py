@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -378,8 +379,9 @@ def test_a_convolved_input_is_classified_alike(features: bool) -> None:
         tensors = [torch.from_numpy(row) for row in rows]
         return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=padding)
 
+    inputs: Any = SimpleNamespace(cut=lambda row: row, collate=collate)
     on_cpu, on_gpu = (
-        ClassifierEngine(model.to(device)).logits(rows, collate) for device in (CPU, GPU)
+        ClassifierEngine(model.to(device)).logits(rows, inputs) for device in (CPU, GPU)
     )
     np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-4, atol=1e-4)
 

@@ -77,8 +77,9 @@ def test_a_validation_that_does_not_fit_into_a_gpu_names_what_training_can_set(
 
 def test_inputs_that_do_not_fit_into_a_gpu_are_a_user_error() -> None:
     model = random_classifier(features=False).train()
+    inputs: Any = SimpleNamespace(cut=lambda row: row, collate=full)
     with pytest.raises(ClearheadError) as caught:
-        ClassifierEngine(model).logits([np.array([3, 4])], full)
+        ClassifierEngine(model).logits([np.array([3, 4])], inputs)
     assert_full_memory(caught.value, "a batch of 1 inputs", "--batch-size", "--device cpu")
     assert model.training
 
@@ -362,7 +363,8 @@ def translated(noted: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Ca
 def classified(noted: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
     engine = ClassifierEngine(random_classifier(features=False))
     collate = noted(lambda rows: torch.as_tensor(np.array(rows)))
-    return lambda: engine.logits([np.array([3, 4])], collate)
+    inputs: Any = SimpleNamespace(cut=lambda row: row, collate=collate)
+    return lambda: engine.logits([np.array([3, 4])], inputs)
 
 
 def recorded(noted: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:

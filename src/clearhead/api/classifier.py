@@ -246,8 +246,7 @@ class Classifier:
         rows, remarks = self._read(inputs, normalise, offset)
         self.label_set.check_any(self.folder.path)
         check_batch_size(batch_size, "inputs", "classify", DataError)
-        collate = self.inputs.collate
-        logits = self.engine.logits(rows, collate, batch_size=batch_size, progress=progress)
+        logits = self.engine.logits(rows, self.inputs, batch_size=batch_size, progress=progress)
         return logits, remarks
 
     def _calibrated(self, logits: np.ndarray) -> np.ndarray:
@@ -279,8 +278,7 @@ class Classifier:
             for example, found in zip(examples, remarks, strict=True)
             for remark in found
         )
-        # Batches are chosen by length: by what is read, so that few have shapes of their own.
-        return list(map(self.inputs.cut, rows)), remarks
+        return rows, remarks
 
     def _best(
         self, probabilities: np.ndarray, top: int | None, remarks: tuple[Remark, ...]

@@ -218,7 +218,7 @@ def _baselines(
     if isinstance(pretrained, EncoderClassifier):
         yield "fitting a linear model to the vectors of the pretrained encoder"
         states, inputs = ClassifierEngine(pretrained).states, data.inputs
-        encode = lambda each: states([*map(inputs.cut, inputs.rows(each))], inputs.collate)  # noqa: E731
+        encode = lambda examples: states(inputs.rows(examples), inputs)  # noqa: E731
     try:
         yield baseline_on_validation(
             data.train, data.validation, data.labels, task.config, scores, encode

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from clearhead.data.inputs import Inputs
 from clearhead.decoding.beam import Node, Trace
 from clearhead.decoding.cache import DecodingState
 from clearhead.decoding.changes import is_edited, versions
@@ -288,7 +289,7 @@ class ClassifierEngine:
     def logits(
         self,
         rows: Sequence[np.ndarray],
-        collate: Callable[[Sequence[np.ndarray]], Tensor],
+        inputs: Inputs,
         *,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
@@ -298,30 +299,28 @@ class ClassifierEngine:
         Args:
             rows: ids (length,), ids with character n-grams (length, 1 + n-grams), or features
                 (length, width).
-            collate: makes the padded tensor of a batch of rows.
+            inputs: cuts rows, and makes the padded tensor of a batch.
             batch_size: maximum number of rows of a batch.
             progress: called after each batch with the number of rows that are done.
         """
-        found = self._computed(self.model, rows, collate, batch_size, progress)
+        found = self._computed(self.model, rows, inputs, batch_size, progress)
         return np.reshape(found, (len(rows), self.model.output.out_features))
 
     @torch.inference_mode()
-    def states(
-        self, rows: Sequence[np.ndarray], collate: Callable[[Sequence[np.ndarray]], Tensor]
-    ) -> np.ndarray:
+    def states(self, rows: Sequence[np.ndarray], inputs: Inputs) -> np.ndarray:
         """What the output layer reads of each row, float64 (rows, width), in their order."""
 
-        def states(inputs: Tensor) -> Tensor:
-            return self.model.state(*self.model.encode(inputs))
+        def states(batch: Tensor) -> Tensor:
+            return self.model.state(*self.model.encode(batch))
 
-        found = self._computed(states, rows, collate)
+        found = self._computed(states, rows, inputs)
         return np.reshape(found, (len(rows), self.model.output.in_features))
 
     def _computed(
         self,
         compute: Callable[[Tensor], Tensor],
         rows: Sequence[np.ndarray],
-        collate: Callable[[Sequence[np.ndarray]], Tensor],
+        inputs: Inputs,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
     ) -> list[np.ndarray]:
@@ -329,11 +328,12 @@ class ClassifierEngine:
 
         def of_batch(batch: list[int]) -> np.ndarray:
             with explain_full_memory(self._smaller, f"a batch of {len(batch)} inputs"):
-                inputs = collate([rows[i] for i in batch]).to(self.model.output.weight.device)
-                return compute(inputs).double().cpu().numpy()
+                chosen = inputs.collate([rows[i] for i in batch])
+                return compute(chosen.to(self.model.output.weight.device)).double().cpu().numpy()
 
         set_up_thread()
-        lengths = list(map(len, rows))
+        # What is cut off does not count, so that few batches of long texts have their own shape.
+        lengths = [len(inputs.cut(row)) for row in rows]
         with evaluating(self.model):
             return in_batches(lengths, batch_size, PADDED_TOKENS, of_batch, progress)
 

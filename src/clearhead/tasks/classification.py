@@ -245,10 +245,9 @@ class ClassificationTask:
         """
         data, model = self.data, cast(EncoderClassifier, model)
         part, truth = self.ranks.part(data.validation_rows), self._validation_truth
-        part = list(map(data.inputs.cut, part))
         with _encoder_alone(model):
             engine = ClassifierEngine(model, SMALLER)
-            found = self.ranks.gathered([engine.logits(part, data.inputs.collate)] if part else [])
+            found = self.ranks.gathered([engine.logits(part, data.inputs)] if part else [])
         logits = np.concatenate(found)
         if not np.isfinite(logits).all():
             return diverged(self.measure)

@@ -90,7 +90,7 @@ def build(found: ModelFolder, folder: Path, *, int8: bool = False) -> list[str]:
 
     examples = examples_of(found, inputs, labels)
     compared = examples.inputs[:COMPARED]
-    logits = ClassifierEngine(model).logits(inputs.rows(compared), inputs.collate)
+    logits = ClassifierEngine(model).logits(inputs.rows(compared), inputs)
     expected = probabilities(logits, temperature, several)
     given = [example.input for example in examples.inputs]
     full = program.Classifier(folder).probabilities(given)
